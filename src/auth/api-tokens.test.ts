@@ -22,7 +22,7 @@ function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
 
 const keyOf = (digest: string): ApiTokenKey => ({ number: ENVIRONMENT.number, digest });
 
-/** Creates `IssuedTokens` with a store. `reads` contains the reads of the store, which the test resolves. */
+/** Creates `IssuedTokens` with a store. `reads` contains the reads of the store. The test resolves these reads. */
 function open(cacheMs = CACHE_MS) {
   const reads: { digest: string; answer(found?: ValidApiToken): void; fail(error: Error): void }[] = [];
   const find = ({ digest }: ApiTokenKey) =>

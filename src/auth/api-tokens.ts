@@ -7,7 +7,7 @@ import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../domai
 
 /** The identity of an authenticated caller, for logs and audit events. The fields are not secret. */
 interface Identity {
-  /** The id of the caller's API token; `static-NAME` for an entry of `API_TOKENS`; `root` for `ADMIN_TOKEN`. */
+  /** The id of the caller's API token. `static-NAME` for an entry of `API_TOKENS`. `root` for `ADMIN_TOKEN`. */
   readonly id: string;
   readonly displayName: string;
 }
@@ -16,16 +16,17 @@ interface Identity {
 export interface BoundPrincipal extends Identity {
   readonly role: Role;
   readonly environment: Environment;
-  /** The expiry time of the API token, in milliseconds since 1970; undefined if the API token does not expire. */
+  /** The expiry time of the API token, in milliseconds since 1970. Undefined if the API token does not expire. */
   readonly expireTime: number | undefined;
   /**
-   * Looks up the environment again after its deletion. Only tokens of the settings have this function. Resolves to
-   * undefined if no new environment has the same name. Rejects like `StaticToken.lookUp`.
+   * Looks up the environment by its name again, for a caller that found the environment deleted. Only tokens of the
+   * settings have this function. Resolves to undefined if no new environment has the name of the deleted environment.
+   * Rejects like `StaticToken.lookUp`.
    */
   readonly lookUpAgain?: () => Promise<BoundPrincipal | undefined>;
 }
 
-/** The bearer of `ADMIN_TOKEN`, which has no environment. */
+/** The bearer of `ADMIN_TOKEN`. This token is not bound to an environment. */
 export const ROOT = {
   id: "root",
   displayName: "root",
@@ -40,18 +41,21 @@ export type Authenticated = Principal | undefined;
 
 export interface StaticToken {
   readonly token: string;
-  /** The cached owner; undefined until `lookUp` has found the owner. */
+  /** The cached owner of the token. Undefined until `lookUp` has found the owner. */
   principal: Principal | undefined;
-  /** Finds the owner. Rejects with StoreUnavailable, or with EnvironmentNotFound for a deleted environment. */
+  /** Finds the owner. Rejects with StoreUnavailable. Rejects with EnvironmentNotFound if the environment is deleted. */
   readonly lookUp: () => Promise<Principal>;
 }
 
 /**
- * Authenticates API tokens: tokens of the settings first, then issued tokens. Tokens are compared by SHA-256 digests,
- * so that the duration of a lookup reveals nothing about a token.
+ * Authenticates API tokens. Compares a token with the tokens of the settings first, and with the issued tokens
+ * afterwards. Tokens are compared by SHA-256 digests, so that the duration of a lookup reveals nothing about a token.
  */
 export class ApiTokens {
-  /** The tokens of the settings by digest; undefined until the first `use`. Until then, `authenticate` rejects. */
+  /**
+   * The tokens of the settings, by digest. Undefined until the first call of `use`. Until this call, `authenticate`
+   * rejects.
+   */
   #static: ReadonlyMap<string, StaticToken> | undefined;
   #staticLengths: ReadonlySet<number> = new Set();
   readonly #issued: IssuedTokens;
@@ -66,17 +70,22 @@ export class ApiTokens {
     this.#staticLengths = new Set(tokens.map(({ token }) => token.length));
   }
 
-  /** Returns whether a string is a token of the settings. Hashes only strings with the length of a token. */
+  /** Returns whether a string is a token of the settings. Hashes the string only if a token has the same length. */
   isOfSettings(text: string): boolean {
     return this.#staticLengths.has(text.length) && this.#static?.has(apiTokenDigest(text)) === true;
   }
 
-  /** Returns the cached owner of a token of the settings; undefined for any other string. */
+  /**
+   * Returns the cached owner of a token of the settings. Returns undefined if the owner is not cached, or if the string
+   * is not a token of the settings.
+   */
   ofSettings(token: string): Principal | undefined {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /** The environments of the settings' tokens. Tokens without a cached owner are not included. */
+  /**
+   * The environments of the settings' tokens. If the owner of a token is not cached, its environment is not included.
+   */
   get environments(): readonly Environment[] {
     const tokens = [...(this.#static?.values() ?? [])];
     const found = tokens.flatMap(({ principal }) => principal?.environment ?? []);
@@ -94,15 +103,17 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /** Returns the cached owner of a token, even if the token has been revoked; undefined if no owner is cached. */
+  /**
+   * Returns the cached owner of a token, even if the token has been revoked. Returns undefined if no owner is cached.
+   */
   lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
   }
 
   /**
-   * Returns the principal of a token; undefined if the token is unknown. Returns a promise only if the store must be
-   * read. The promise rejects with StoreUnavailable or RecordUnreadable.
+   * Returns the principal of a token. Returns undefined if the token is unknown. Returns a promise only if the store
+   * must be read. The promise rejects with StoreUnavailable or RecordUnreadable.
    */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (!this.#static)
@@ -124,12 +135,12 @@ async function lookUpOwner(fixed: StaticToken): Promise<Principal> {
   return fixed.principal;
 }
 
-/** The maximum number of cached API tokens. The same maximum applies to cached digests of unknown tokens. */
+/** The maximum number of cached API tokens. The cache of unknown tokens has the same maximum. */
 const MAX_CACHED = 10_000;
 
 const MAX_EXPIRING = 100;
 
-/** A cached API token. Its times are by `performance.now()`. */
+/** A cached API token. The times in this entry are by `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
   /** The expiry time of the entry. From this time, the store must be read again. */
@@ -147,22 +158,23 @@ interface IssuedTokensDeps {
 }
 
 /**
- * Authenticates issued API tokens by their digests. Caches each result of the store for `cacheMs`, or until the token
- * expires or is revoked. Unknown tokens have a separate cache, so that guessed tokens evict no valid token.
+ * Authenticates issued API tokens by their digests. Caches each result of the store for at most `cacheMs`. If the token
+ * expires or is revoked earlier, its result is no longer used. Unknown tokens have a separate cache, so that guessed
+ * tokens do not evict valid tokens.
  */
 export class IssuedTokens implements RevocationListener {
   readonly #deps: IssuedTokensDeps;
   readonly #known = new Map<string, Entry>();
   /** The digests of unknown tokens, each with the time from which the store is read again. */
   readonly #unknown = new Map<string, number>();
-  /** The reads in flight. A revocation removes reads whose result may be outdated. */
+  /** The reads in flight. A revocation removes each read that may return the state before the revocation. */
   readonly #readings = new Map<string, Promise<Authenticated>>();
 
   constructor(deps: IssuedTokensDeps) {
     this.#deps = deps;
   }
 
-  /** Returns the principal of a cached API token; undefined if the store must be read. */
+  /** Returns the principal of a cached API token. Returns undefined if the store must be read. */
   cached(digest: string): BoundPrincipal | undefined {
     const entry = this.#known.get(digest);
     if (entry === undefined) return undefined;
@@ -172,7 +184,9 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** Returns the principal of a cached API token, even if the entry has expired; undefined without an entry. */
+  /**
+   * Returns the principal of a cached API token, even if its entry has expired. Returns undefined if no entry exists.
+   */
   lastOwner(digest: string): BoundPrincipal | undefined {
     return this.#known.get(digest)?.principal;
   }
@@ -187,7 +201,10 @@ export class IssuedTokens implements RevocationListener {
     return reading ?? this.#share(key);
   }
 
-  /** For each environment, returns the cached API token that expires first: at most 100, in the order of expiry. */
+  /**
+   * Returns, for each environment, the cached API token that expires first. Returns at most 100 API tokens, ordered by
+   * expiry time.
+   */
   expiringFirst(): BoundPrincipal[] {
     const found = new Map<string, BoundPrincipal>();
     const now = Date.now();
@@ -249,7 +266,10 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** Writes a use of a token in the background. If the write fails, a later use is written after `USE_INTERVAL_MS`. */
+  /**
+   * Writes a use of a token in the background. If the write fails, this use is lost. The first use after
+   * `USE_INTERVAL_MS` is written again.
+   */
   #note(entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
     this.#deps.store.noteUse(entry.principal.environment, entry.principal.id).catch(() => {});

@@ -4,7 +4,10 @@ import { RateLimiter } from "./rate-limiter.ts";
 
 const LIMIT = { max: 3, windowSeconds: 10 };
 
-/** Creates a rate limiter with a counter. `counts` contains the requests to the counter, which the test answers. */
+/**
+ * Creates a rate limiter with a counter. `counts` contains the requests to the counter. The test answers these
+ * requests.
+ */
 function open(maxKeys?: number) {
   const counts: { key: string; amount: number; answer(count: Count): Promise<void>; fail(): Promise<void> }[] = [];
   const counter = {
@@ -36,7 +39,7 @@ describe("RateLimiter", () => {
     const { limiter, counts } = open();
     expect(takes(limiter, "a", 5)).toEqual([true, true, true, false, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
-    // The limiter sends the first use of a key immediately, and later uses after the answer.
+    // The limiter sends the first use of a key immediately. It sends the other uses after the answer.
     expect(counts.map(({ key, amount }) => [key, amount])).toEqual([
       ["a", 1],
       ["b", 1],
@@ -85,7 +88,7 @@ describe("RateLimiter", () => {
     vi.advanceTimersByTime(4000);
     expect(takes(limiter, "a", 2)).toEqual([true, true]);
     await counts[3]?.fail();
-    // After the outage, the total of the counter replaces the limiter's own count.
+    // After the outage, the limiter replaces the count in its memory by the total of the counter.
     await counts[4]?.answer({ total: 2, resetMs: 9000 });
     expect(takes(limiter, "a", 2)).toEqual([true, false]);
   });

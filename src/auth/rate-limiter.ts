@@ -1,7 +1,10 @@
 import { setBounded } from "../domain/bounded.ts";
 import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 
-/** The maximum number of keys. A new key replaces the key with the oldest window, whose count stays in Redis. */
+/**
+ * The maximum number of keys in memory. If this number is reached, a new key replaces the key with the oldest window.
+ * The count of the replaced key stays in Redis.
+ */
 export const MAX_KEYS = 10_000;
 
 interface Usage {
@@ -16,9 +19,10 @@ interface Usage {
 }
 
 /**
- * Limits the uses of each key. A call does not wait for Redis. The process decides by its own count, and adds its uses
- * to the count in Redis in the background. A single worker never exceeds the limit. Several workers together may exceed
- * the limit by the uses during a round trip. While Redis fails, each worker adds its uses to the last count from Redis.
+ * Limits the uses of each key. A call does not wait for Redis. The process decides by the count in its memory, and adds
+ * its uses to the count in Redis in the background. A single worker never exceeds the limit. Several workers together
+ * may exceed the limit by the number of uses during one round trip. While Redis fails, each worker adds its uses to the
+ * last count that it received from Redis.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;
@@ -26,7 +30,7 @@ export class RateLimiter {
   readonly #maxKeys: number;
   readonly #usages = new Map<string, Usage>();
 
-  /** @param options `counter`: the counter of all workers; undefined for a single process */
+  /** @param options `counter`: the counter that all workers share. Undefined if there is only one process */
   constructor(options: {
     readonly limit: RateLimit;
     readonly counter: RateCounter | undefined;
@@ -58,7 +62,7 @@ export class RateLimiter {
     if (known && now < known.resetAt) return known;
     const { windowSeconds } = this.#limit;
     const usage = known ?? { key, counted: 0, sent: 0, waiting: 0, resetAt: 0 };
-    // The response to a request in flight replaces the count and the end of the window.
+    // If a request is in flight, its response replaces these two values.
     usage.counted = 0;
     usage.resetAt = now + windowSeconds * 1000;
     // Insert the key last, so that the first key has the oldest window.

@@ -17,7 +17,7 @@ export interface ApiToken {
   /** The id of the principal that last rotated the API token. Undefined before the first rotation. */
   readonly rotator: string | undefined;
   readonly tokenCreateTime: number;
-  /** The time at which the last former secret becomes invalid. Undefined if no former secret is valid. */
+  /** The time from which no former secret is valid. Undefined if no former secret is valid now. */
   readonly graceExpireTime: number | undefined;
   /** The time of the last use of any secret. Undefined if no use is known. */
   readonly lastUseTime: number | undefined;
@@ -36,7 +36,10 @@ export interface ApiTokenRotation {
   /** The grace period of the former secret, in milliseconds. 0 revokes this secret immediately. */
   readonly graceMs: number;
   readonly rotator: string;
-  /** The latest allowed expiry time of the API token, in milliseconds since 1970. Undefined for no limit. */
+  /**
+   * The latest allowed expiry time of the API token, in milliseconds since 1970. If the API token expires later, the
+   * rotation fails with ApiTokenOutlivesCaller. Undefined if every expiry time is allowed.
+   */
   readonly notBeyond: number | undefined;
 }
 
@@ -44,9 +47,12 @@ export interface ApiTokenRotation {
 export interface ApiTokenFilter {
   readonly creator?: string | undefined;
   readonly role?: Role | undefined;
-  /** The last use is at this time or later, in milliseconds since 1970. API tokens without a known use do not match. */
+  /**
+   * An API token matches if its last use is at this time or later, in milliseconds since 1970. An API token does not
+   * match if no use is known.
+   */
   readonly usedSince?: number | undefined;
-  /** The last use is before this time, in milliseconds since 1970. API tokens without a known use match. */
+  /** An API token matches if its last use is before this time, in milliseconds since 1970, or if no use is known. */
   readonly unusedSince?: number | undefined;
 }
 
@@ -77,14 +83,15 @@ export interface ApiTokenKey {
 
 /**
  * A store of API tokens and of the digests of their secrets. The store throws the errors of a `UserGroupStore`. Every
- * change is atomic with its audit events, and is reported to every `RevocationListener`.
+ * change is written in one atomic step with its audit events. The store reports the change to every
+ * `RevocationListener`.
  */
 export interface ApiTokenStore {
   /**
    * Creates an API token. Only the result of this call contains the secret.
    *
-   * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the API token of the caller was revoked, or
-   *   during a call of `revoke` with `issued` and the five seconds after its last step
+   * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the API token of the caller was revoked, or if a
+   *   call of `revoke` with `issued` runs or has ended less than five seconds ago
    */
   create(
     environment: Environment,
@@ -96,8 +103,8 @@ export interface ApiTokenStore {
    * Lists the API tokens of an environment in the order of their ids. Page keys are ids. An API token that exists
    * during the whole listing is on exactly one page.
    *
-   * @param onUnreadable receives the id of each API token whose record cannot be read; the page then omits this token.
-   *   Default: throws RecordUnreadable
+   * @param onUnreadable is called with the id of each API token whose record cannot be read. The page omits these API
+   *   tokens. Default: throws RecordUnreadable
    */
   list(
     environment: Environment,
@@ -107,17 +114,18 @@ export interface ApiTokenStore {
   ): Promise<Page<ApiToken>>;
 
   /**
-   * Changes values of an API token. A new expiry time also applies to former secrets, but does not extend their grace
-   * period.
+   * Changes values of an API token. A new expiry time applies to the former secrets as well. If the grace period of a
+   * former secret ends before the new expiry time, the grace period stays the same.
    *
    * @throws ApiTokenNotFound
    */
   update(environment: Environment, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
 
   /**
-   * Creates a new secret for an API token. Only the result of this call contains the secret. The former secret stays
-   * valid for the grace period. At most `MAX_GRACED` former secrets stay valid, and each keeps its expiry time. If the
-   * response of a rotation is lost, the caller can rotate again.
+   * Creates a new secret for an API token. Only the result of this call contains the secret. The replaced secret stays
+   * valid for the grace period. At most `MAX_GRACED` former secrets stay valid. If an older secret is still in its
+   * grace period, its grace period ends no later than that of the replaced secret. If the response of a rotation is
+   * lost, the caller can rotate again.
    *
    * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller
    */
@@ -132,11 +140,12 @@ export interface ApiTokenStore {
    * Revokes an API token with all its secrets, and returns the number of revoked API tokens. After the revocation,
    * `find` does not return the API token.
    *
-   * @param options `issued`: also revokes all API tokens that this API token created or rotated, directly or through
-   *   other API tokens. The chain may contain revoked and expired API tokens. The API token of `id` need not exist. The
-   *   call first revokes this API token, and then the other API tokens in steps. Until five seconds after the last
-   *   step, API tokens of the environment cannot create or rotate API tokens. After an error, a repeated call revokes
-   *   the remaining API tokens
+   * If the option `issued` is true, the call also revokes each API token that the API token of `id` created or rotated,
+   * directly or through other API tokens. These other API tokens may already be revoked or expired. The API token of
+   * `id` need not exist. The call revokes the API token of `id` first, and the issued API tokens in steps after it.
+   * Until five seconds after the last step, API tokens of the environment cannot create or rotate API tokens. If the
+   * call fails, a repeated call revokes the remaining API tokens.
+   *
    * @throws ApiTokenNotFound if the call found no API token to revoke
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;
@@ -157,11 +166,14 @@ export interface ApiTokenStore {
 /** The minimum time between two stored uses of an API token, in milliseconds. */
 export const USE_INTERVAL_MS = 60_000;
 
-/** Receives the revocations and changes of API tokens from all workers. Caches can then drop these API tokens. */
+/** Receives the revocations and changes of API tokens from all workers, so that caches can drop these API tokens. */
 export interface RevocationListener {
   environmentDeleted(environment: Environment): void;
   /** Called after the API token with this digest was revoked or changed. Must ignore a value that is not a digest. */
   revoked(digest: string): void;
-  /** Called after messages were lost: any API token may have been revoked or changed. */
+  /**
+   * Called after messages were lost. Any API token may have been revoked or changed, so a cache must drop all API
+   * tokens.
+   */
   missed(): void;
 }

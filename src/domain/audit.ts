@@ -10,9 +10,9 @@ export interface ChangeBy {
   /** The display name of the actor's API token. */
   readonly actorName: string;
   readonly role: Role | "root" | "service";
-  /** The name of the RPC, such as `UpdateUserGroup`, even for a REST call. */
+  /** The name of the RPC, such as `UpdateUserGroup`. A REST call has the name of the RPC that it runs. */
   readonly method: string;
-  /** The request id in the response and in the log. Empty without a request. */
+  /** The request id in the response and in the log. Empty if no request caused the change. */
   readonly requestId: string;
   /** The IP address of the caller. Empty if the address is unknown. */
   readonly peer: string;
@@ -33,17 +33,17 @@ export const AT_START: ChangeBy = {
  * not their values.
  */
 export interface AuditEvent extends ChangeBy {
-  /** The id, which is unique within the environment and higher than the ids of earlier events. */
+  /** The id. It is unique within the environment, and higher than the ids of all events before this event. */
   readonly id: string;
   /** The time by the store's clock, in milliseconds since 1970. */
   readonly time: number;
-  /** The id of the changed user group. Undefined for another kind of event. */
+  /** The id of the changed user group. Undefined if the event changed no user group. */
   readonly userGroupId: string | undefined;
-  /** The changed API token. Undefined for another kind of event. */
+  /** The changed API token. Undefined if the event changed no API token. */
   readonly apiToken: AuditedApiToken | undefined;
-  /** The id of the changed webhook. Undefined for another kind of event. */
+  /** The id of the changed webhook. Undefined if the event changed no webhook. */
   readonly webhookId: string | undefined;
-  /** The export of tokens. Undefined for another kind of event. */
+  /** The export of tokens. Undefined if the event is not an export. */
   readonly exported: ExportedUserGroups | undefined;
   /** The names of the changed fields, such as `name` or `token`. */
   readonly changedFields: readonly string[];
@@ -74,6 +74,6 @@ export interface AuditFilter {
   readonly method?: string | undefined;
   /** The earliest time, in milliseconds since 1970. */
   readonly from?: number | undefined;
-  /** The end of the time range, exclusive, in milliseconds since 1970. */
+  /** The end of the time range, in milliseconds since 1970. Events at this time are not in the range. */
   readonly before?: number | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * Sets a value, and moves its key to the end of the map. If the map then has more than `max` keys, removes the first
- * key.
+ * Sets a value, and moves its key to the end of the map. If the map has more than `max` keys after this, removes the
+ * first key.
  */
 export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, max: number): void {
   map.delete(key);

@@ -3,7 +3,9 @@
  * transport's option `limits`.
  */
 
-/** The maximum size of a request message, in bytes, before and after decompression. */
+/**
+ * The maximum size of a request message, in bytes. The limit applies to the compressed and to the decompressed message.
+ */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
 /**
@@ -27,13 +29,14 @@ export const MAX_KEY_REQUESTS = 4096;
  * `max`: the maximum number of open streams. `lifetimeMs`: the maximum lifetime of a stream, in milliseconds.
  *
  * The streaming calls are WatchEvents, Watch of the health service, and reflection. Watch and reflection need no API
- * token. A slow request body of a call without an API token also counts as a stream. If a stream of Watch ends, gRPC
- * clients call Watch again.
+ * token. If a call has no API token, and its request body arrives slowly, the call counts as a stream as well. If a
+ * stream of Watch ends, gRPC clients call Watch again.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };
 
 /**
- * The maximum numbers of streams of WatchEvents per worker, and per environment in a worker. The limits leave streams
- * for other callers. A stream stores up to one page of events in memory.
+ * The maximum number of WatchEvents streams in a worker, and the maximum number per environment in a worker. These
+ * numbers are below the limit of all streams, so that other calls can still open streams. Each stream stores up to one
+ * page of events in memory.
  */
 export const MAX_WATCHERS = { worker: 500, environment: 100 };

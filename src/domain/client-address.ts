@@ -1,6 +1,6 @@
 import ipaddr from "ipaddr.js";
 
-/** An IP address or network: its address, and the length of its prefix in bits. */
+/** An IP address or an IP network. The number is the length of the network prefix, in bits. */
 export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
 
 /** The number of 16-bit groups in an IPv6 network prefix. A host can choose the other 64 bits (RFC 4291, 2.5.1). */
@@ -33,7 +33,8 @@ export interface Origin {
 }
 
 /**
- * Returns the key under which the service counts a client's failures and resources: the IPv4 address, or the IPv6 /64.
+ * Returns the key under which the service counts a client's failures and resources. The key is the address for IPv4,
+ * and the /64 network for IPv6.
  */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   const address = clientOf(origin, proxies);
@@ -41,8 +42,8 @@ export function clientKey(origin: Origin, proxies: readonly Network[]): string {
 }
 
 /**
- * Returns the client key of a connection that has no request yet. Returns undefined for a trusted proxy, because its
- * connection carries requests of many clients.
+ * Returns the client key of a connection that has no request yet. Returns undefined if the peer is a trusted proxy,
+ * because the connection of a proxy carries requests of many clients.
  */
 export function connectionKey(peer: string, proxies: readonly Network[]): string | undefined {
   const address = parseAddress(peer);

@@ -5,11 +5,11 @@ export type EnvironmentTag = "Customer" | "Testing";
 export interface Environment {
   /** 1 to 64 letters, digits, `.`, `_` or `-`, but no dot at the start, because URL parsers remove `.` and `..`. */
   readonly name: string;
-  /** Undefined for an environment without a tag. */
+  /** Undefined if the environment has no tag. */
   readonly tag: EnvironmentTag | undefined;
   /**
-   * The number, from 1 to 2^20 - 1, which is unique even among environments with the same name. The team ids contain
-   * this number in their high bits.
+   * The number, from 1 to 2^20 - 1. The number is unique even among environments with the same name. The team ids of
+   * the environment contain this number in their high bits.
    */
   readonly number: number;
 }
@@ -35,12 +35,12 @@ export function parseEnvironmentName(text: string): EnvironmentName | undefined 
   return { name, tag };
 }
 
-/** Formats an environment as `ENV/TAG`, or as `ENV` without a tag. `parseEnvironmentName` parses the result. */
+/** Formats an environment as `ENV/TAG`, or as `ENV` if it has no tag. `parseEnvironmentName` parses the result. */
 export function formatEnvironmentName({ name, tag }: EnvironmentName): string {
   return tag === undefined ? name : `${name}/${tag}`;
 }
 
-/** Formats an environment as `ENV/TAG`, or as `ENV/` without a tag. */
+/** Formats an environment as `ENV/TAG`, or as `ENV/` if it has no tag. */
 export function environmentPath(environment: EnvironmentName): string {
   return `${environment.name}/${environment.tag ?? ""}`;
 }

@@ -26,7 +26,9 @@ export abstract class DomainError extends Error {
   abstract readonly reason: string;
   /** The invalid field of the request. Undefined if the field varies, or if no field is invalid. */
   abstract readonly field: string | undefined;
-  /** The outcome of the change. Undefined without a change, or if the class of the error implies the outcome. */
+  /**
+   * The outcome of the change. Undefined if the call makes no change, or if the class of the error implies the outcome.
+   */
   readonly outcome: ChangeOutcome | undefined = undefined;
 }
 
@@ -35,7 +37,7 @@ export abstract class DomainError extends Error {
  *
  * @param row `text`: the message for the caller, with the cause and the remedy. If `text` is a function, the
  *   constructor has the parameters of this function. If `text` is a string, the only parameter is the cause. `field`:
- *   as in DomainError
+ *   the value of `DomainError.field`
  */
 function failure<Args extends readonly unknown[] = [cause?: unknown]>(
   kind: FailureKind,
@@ -59,7 +61,10 @@ export class UserGroupNotFound extends failure("NotFound", "USER_GROUP_NOT_FOUND
   text: "the environment of the API token has no user group with this user_group_id; GetUserGroup creates it for an API token with the role manage",
 }) {}
 
-/** No group has this token as its current token. For viewers, a token in its grace period is also valid. */
+/**
+ * No group has this token as its current token. If the call resolves a viewer, no group has the token in its grace
+ * period either.
+ */
 export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
   text: (malformed?: boolean) =>
     malformed

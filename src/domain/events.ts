@@ -1,6 +1,8 @@
 import type { AuditEvent } from "./audit.ts";
 
-/** The types of events in the feed and in webhooks. Consumers must ignore unknown types: later releases add types. */
+/**
+ * The types of events in the feed and in webhooks. Later releases add types, so consumers must ignore unknown types.
+ */
 export const EVENT_TYPES = [
   "user_group.created",
   "user_group.updated",
@@ -55,20 +57,20 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
 };
 
 /**
- * An event of the audit trail without the details of its call, for the feed and for webhooks. The event contains ids
- * and names of fields, but no values and no tokens.
+ * An event of the audit trail, for the feed and for webhooks. The details of the call that caused the event are
+ * omitted. The event contains ids and names of fields, but no values and no tokens.
  */
 export interface FeedEvent
   extends Pick<AuditEvent, "id" | "time" | "actorId" | "userGroupId" | "webhookId" | "changedFields"> {
   readonly type: EventType;
-  /** The id of the changed API token. Undefined for another kind of event. */
+  /** The id of the changed API token. Undefined if the event changed no API token. */
   readonly apiTokenId: string | undefined;
 }
 
 /** Returns the type of an event of the audit trail. @param isCreation whether the call created a user group */
 export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   if (isCreation) return "user_group.created";
-  // Methods other than the rotation also change the signing keys if the environment needs a new key.
+  // If the environment needs a new signing key, methods other than RotateSigningKey change the keys as well.
   if (event.changedFields.includes("signing_keys")) return "signing_key.rotated";
   const byMethod = TYPE_BY_METHOD[event.method];
   if (byMethod) return byMethod;
@@ -84,22 +86,22 @@ export interface EventPosition {
   readonly id: number;
   /** At this time, in milliseconds since 1970 by the store's clock, no event with a higher id existed. */
   readonly time: number;
-  /** The key of the next page, for a reader that still reads a snapshot of the groups. Otherwise undefined. */
+  /** The key of the next page, if the reader is still reading a snapshot of the groups. Otherwise undefined. */
   readonly snapshotAfter?: string | undefined;
 }
 
 /**
- * The start of a feed: a position, or a time in milliseconds since 1970. With a time, the feed starts at the first
- * event at or after this time. If events at or after this time were removed, the feed starts after the last removed
- * event. 0 selects the beginning. Infinity skips all existing events.
+ * The start of a feed: a position, or a time in milliseconds since 1970. If the start is a time, the feed begins with
+ * the first event at or after this time. If some of these events were removed, the feed begins after the last removed
+ * event. The time 0 selects the beginning. The time Infinity skips all existing events.
  */
 export type EventStart = EventPosition | { readonly since: number };
 
 export interface EventPage {
   readonly events: readonly FeedEvent[];
-  /** The position after the page, which may advance even if the page is empty. */
+  /** The position after the page. Even if the page is empty, this position may be after the start of the page. */
   readonly next: EventPosition;
-  /** Whether the next page may have events. False if no later event exists yet. */
+  /** Whether the next page may have events. False if no event exists yet after this page. */
   readonly hasMore: boolean;
 }
 

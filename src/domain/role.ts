@@ -1,6 +1,6 @@
 /**
- * The roles of API tokens. The role of an API token defines its rights in the environment. Each role also has the
- * rights of the roles before it. With the role `read`, GetUserGroup does not create groups.
+ * The roles of API tokens. The role of an API token defines the rights of the token in its environment. Each role
+ * includes the rights of all roles before it. If the caller has the role `read`, GetUserGroup does not create groups.
  */
 export const ROLES = ["resolve", "read", "manage", "admin"] as const;
 

@@ -18,18 +18,19 @@ import type {
 } from "./user-group.ts";
 import type { SessionOwner } from "./viewer-session.ts";
 
-/** The maximum duration of a call to the store, in milliseconds. This is also the maximum of `REDIS_TIMEOUT`. */
+/** The maximum duration of a call to the store, in milliseconds. The setting `REDIS_TIMEOUT` has the same maximum. */
 export const MAX_STORE_CALL_MS = 60_000;
 
 /**
  * A store of user groups. No method answers from a cache.
  *
- * Every change writes one audit event in the same atomic step. A call that changes nothing writes no event. `by` is
- * the author of the change.
+ * Every change writes one audit event in the same atomic step. A call that changes nothing writes no event. `by` is the
+ * author of the change.
  *
  * Every method throws `StoreUnavailable` if the store does not answer in time, and `RecordUnreadable` if a stored
- * record cannot be read. Every change throws `TooFewReplicas` if the change is committed, but too few replicas
- * confirmed it. After any other error, the change is never committed later.
+ * record cannot be read. A method that makes a change throws `TooFewReplicas` if the change is committed, but too few
+ * replicas confirmed it. If the method throws any other error, the store does not commit the change after the error. If
+ * this error is `StoreUnavailable`, the change may have been committed before the error.
  */
 export interface UserGroupStore {
   /** Returns the group with the id, and changes nothing. @throws UserGroupNotFound */
@@ -61,18 +62,21 @@ export interface UserGroupStore {
   ): Promise<UserGroup>;
 
   /**
-   * Replaces the token of a group atomically. If several callers rotate the same token at the same time, only one call
-   * succeeds. The former token stays valid for its grace period. A token that was already in its grace period is
-   * revoked immediately. Within 24 hours, a retry with the same request id returns the current group with the token
-   * that the first call created. The retry writes no event.
+   * Replaces the token of a group atomically. The replaced token stays valid for the grace period. If an older token
+   * was still in its grace period, the older token is revoked immediately. If several callers rotate the same token at
+   * the same time, only one call succeeds.
    *
-   * @throws UserGroupNotFound, RequestIdReused; TokenNotFound if no group has this token as its current token;
-   *   TokenReplaced if the token of the first call was replaced before the retry
+   * A retry is a call with the same request id, within 24 hours of the first call. A retry returns the current group
+   * with the token that the first call created, and writes no event.
+   *
+   * @throws UserGroupNotFound, RequestIdReused; TokenNotFound if the target is a token, and this token is not the
+   *   current token of a group; TokenReplaced if the token of the first call was replaced before the retry
    */
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
   /**
-   * Returns the group of a current token or a token in its grace period, even if the group is suspended.
+   * Returns the group of a token. The token may be the current token of the group, or a token in its grace period. A
+   * suspended group is returned as well.
    *
    * @throws TokenNotFound
    */
@@ -89,7 +93,7 @@ export interface UserGroupSearch extends UserGroupRange {
   readonly nameContains: string;
 }
 
-/** The administration of user groups, with the errors and the audit events of a `UserGroupStore`. */
+/** The administration of user groups. The methods throw the errors and write the audit events of a `UserGroupStore`. */
 export interface UserGroupAdminStore {
   /**
    * Lists groups in the order of the UTF-8 bytes of their ids. Page keys are ids. A group that exists during the whole
@@ -106,17 +110,20 @@ export interface UserGroupAdminStore {
   lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo>;
 
   /**
-   * Deletes a group and revokes its tokens atomically. A later group with the same id has another team id and another
-   * token. After the deletion, a retry of an earlier rotation never returns the token of the later group.
+   * Deletes a group and revokes its tokens atomically. If a group with the same id is created afterwards, the new group
+   * has another team id and another token. If a rotation of the deleted group is retried, the retry does not return the
+   * token of the new group.
    *
    * @param etag if not empty, the group must have this etag
-   * @throws TokenNotFound if no group has this token as its current token; UserGroupNotFound, EtagMismatch
+   * @throws TokenNotFound if the target is a token, and this token is not the current token of a group;
+   *   UserGroupNotFound, EtagMismatch
    */
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
   /**
-   * Suspends a group, or changes its suspension, atomically. All later calls find the group suspended. A group that is
-   * already suspended keeps its `suspendTime`. A call with an equal suspension changes nothing.
+   * Suspends a group atomically. If the group is already suspended, replaces the values of its suspension, but keeps
+   * its `suspendTime`. If the values are equal, nothing changes. Every call that begins after this call has returned
+   * finds the group suspended.
    *
    * @throws UserGroupNotFound
    */
@@ -131,10 +138,11 @@ export interface UserGroupAdminStore {
   resume(environment: Environment, providedId: string, by: ChangeBy): Promise<UserGroupInfo>;
 
   /**
-   * Revokes the tokens of a group atomically, including a token in its grace period, and creates a new token.
+   * Replaces the token of a group atomically. If an older token was still in its grace period, the older token is
+   * revoked immediately.
    *
-   * @param revocation `graceMs`: the grace period of the current token, in milliseconds; 0 revokes this token
-   *   immediately. `requestId`: if not empty, a retry within 24 hours changes nothing
+   * @param revocation `graceMs`: the grace period of the replaced token, in milliseconds; 0 revokes this token
+   *   immediately. `requestId`: if not empty, a retry with this id within 24 hours changes nothing
    * @throws UserGroupNotFound, RequestIdReused
    */
   revokeTokens(
@@ -150,12 +158,15 @@ export interface UserGroupAdminStore {
   /**
    * Imports groups, and returns the outcomes in the order of the groups. Each group is imported atomically, and
    * independently of the other groups. A group that already has the imported values does not change, so an import can
-   * be repeated. A group whose token is younger than the snapshot keeps this token. Any other group gets the imported
-   * token, with the time of the snapshot as the creation time of the token. If another group has the imported token,
-   * even in its grace period, the import of the group fails. A suspended group keeps its suspension and its
-   * `expireTime`.
+   * be repeated.
    *
-   * @param groups without duplicate ids or tokens
+   * If the token of an existing group is younger than the snapshot, the group keeps this token. Otherwise the group
+   * gets the imported token, and the time of the snapshot becomes the creation time of the token. If
+   * `replaceNewerTokens` is true, imported tokens replace younger tokens as well, and take over the creation time of
+   * these tokens. If another group has the imported token, as its current token or in its grace period, the import of
+   * the group fails. A suspended group keeps its suspension and its `expireTime`.
+   *
+   * @param groups the groups. No two groups may have the same id or the same token
    */
   import(
     environment: Environment,
@@ -170,8 +181,9 @@ export interface UserGroupAdminStore {
  *
  * - `token-newer`: the group kept its token, because the token is younger than the snapshot. The group has all other
  *   imported values.
- * - `suspended`: the group is suspended and stays suspended, and its suspension or `expireTime` differs from the
- *   import. If the token of the group is younger than the snapshot, the group also kept this token.
+ * - `suspended`: the group was already suspended, and keeps its suspension and its `expireTime`. At least one of the
+ *   two differs from the import. If the token of the group is younger than the snapshot, the group kept its token as
+ *   well.
  */
 export type ImportOutcome =
   | {
@@ -185,7 +197,7 @@ interface ExportedPage extends Page<UserGroup> {
   readonly snapshotTime: number;
 }
 
-/** A store of environments, with the errors and the audit events of a `UserGroupStore`. */
+/** A store of environments. The methods throw the errors and write the audit events of a `UserGroupStore`. */
 export interface EnvironmentStore {
   /**
    * Returns the environment with this name, or creates the environment.
@@ -196,7 +208,7 @@ export interface EnvironmentStore {
 
   /**
    * Creates an environment. If an environment with the same name was deleted, the new environment has another number,
-   * and no data of the deleted environment. If a creation is interrupted, the next look-up of the environment completes
+   * and contains none of the deleted data. If a creation is interrupted, the next look-up of the environment completes
    * the creation.
    *
    * @throws EnvironmentExists, EnvironmentBeingDeleted
@@ -258,12 +270,14 @@ export interface AuditStore {
   list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
 }
 
-/** The feed of events, which are events of the audit trail. The feed throws the errors of a `UserGroupStore`. */
+/**
+ * The feed of events. The feed consists of the events of the audit trail. It throws the errors of a `UserGroupStore`.
+ */
 export interface EventStore {
   /**
-   * Reads up to `size` events of an environment in the order of their ids, in one round trip. Later changes have events
-   * with higher ids, so a reader that continues at `next` misses no event. A page may have fewer events, even if more
-   * events follow.
+   * Reads up to `size` events of an environment in the order of their ids, in one round trip. If a change is made after
+   * the read, its event has a higher id. A reader that continues at `next` therefore misses no event. A page may have
+   * fewer events than `size`, even if more events follow.
    *
    * @throws EventCursorExpired if events after the position were removed or lost; EnvironmentNotFound if the
    *   environment is deleted

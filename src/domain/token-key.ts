@@ -9,9 +9,12 @@ export interface TokenKey {
   readonly isPrimary: boolean;
   /** Whether `TOKEN_KEYS` of this process contains the key. */
   readonly isHeld: boolean;
-  /** Whether data may be encrypted with the key: true from its first use by any process until its retirement. */
+  /**
+   * Whether data may be encrypted with the key. True from the first use of the key by any process until the key is
+   * retired.
+   */
   readonly isRecorded: boolean;
-  /** The time of the last report by a process that encrypts with the key. Undefined without a report. */
+  /** The time of the last report by a process that encrypts with the key. Undefined if no process has reported. */
   readonly lastEncryptTime: number | undefined;
 }
 
@@ -27,7 +30,10 @@ export interface Reencryption {
   readonly next: string | undefined;
   /** The number of signing keys, by the id of the key that encrypted them. Empty except on the first page. */
   readonly signingKeyUses: ReadonlyMap<string, number>;
-  /** The number of webhooks, by the id of a key that encrypted their secrets. Empty except on the first page. */
+  /**
+   * For each key, the number of webhooks with a secret that this key encrypted before the call. Empty except on the
+   * first page.
+   */
   readonly webhookUses: ReadonlyMap<string, number>;
   /** The ids of webhooks whose secrets cannot be decrypted. Empty except on the first page. */
   readonly failedWebhooks: readonly string[];
@@ -41,9 +47,9 @@ export interface TokenKeyStore {
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
 
   /**
-   * Encrypts the tokens of a page of groups with the first key of this process. The call skips a token that another
-   * call changes at the same time. The first page also encrypts the signing keys and the secrets of webhooks. A group
-   * that exists from the first to the last page is on exactly one page.
+   * Encrypts the tokens of a page of groups with the first key of this process. If another call changes a token at the
+   * same time, this call skips the token. The call for the first page encrypts the signing keys and the secrets of
+   * webhooks as well. A group that exists from the first to the last page is on exactly one page.
    *
    * @param isDryRun whether the call only counts, and changes nothing
    */
@@ -53,12 +59,12 @@ export interface TokenKeyStore {
   recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
 
   /**
-   * Retires a key: records that no data is encrypted with the key. Before the retirement, searches for data that needs
-   * the key, for at most a few seconds.
+   * Retires a key: records that no data is encrypted with the key. Before that, searches for data that needs the key.
+   * The search takes at most a few seconds.
    *
-   * @param since the start of a period without use of the key, in milliseconds since 1970
+   * @param since the start of a period in which no process used the key, in milliseconds since 1970
    * @throws TokenKeyInUse if a process used the key in this period or in the 30 s before it; if data needs the key; or
-   *   for the first key of this process
+   *   if the key is the first key of this process
    */
   retire(keyId: string, since: number): Promise<void>;
 }

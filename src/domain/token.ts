@@ -5,11 +5,11 @@ import { ENVIRONMENT_NUMBERS } from "./environment.ts";
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 export const USER_GROUP_PREFIX = "ugt_";
 const API_PREFIX = "ugk_";
-/** The number of base62 characters between the prefix and the checksum of a user group token: about 190 random bits. */
+/** The length of the random part of a user group token, in base62 characters. This part has about 190 random bits. */
 const BODY_LENGTH = 32;
 /**
- * The number of base62 characters of the environment number, at the start of the body of an API token. The body
- * continues with 30 random characters, which have about 178 random bits.
+ * The length of the environment number in an API token, in base62 characters. The body of the API token begins with
+ * this number. The other 30 characters of the body are random, and have about 178 random bits.
  */
 const NUMBER_LENGTH = 4;
 const API_BODY_LENGTH = NUMBER_LENGTH + 30;
@@ -33,7 +33,8 @@ export function newUserGroupToken(): string {
 /**
  * Generates an API token: `ugk_`, the number of its environment, random characters, and a checksum of six characters.
  *
- * @param number the number of the environment. Default: a random number, for an entry of `API_TOKENS`
+ * @param number the number of the environment. Omit the number for an entry of `API_TOKENS`. The API token then
+ *   contains a random number
  */
 export function newApiToken(number = randomInt(1, ENVIRONMENT_NUMBERS)): string {
   const body = fourOf(number) + randomBase62(API_BODY_LENGTH - NUMBER_LENGTH);
@@ -108,7 +109,7 @@ export function randomBase62(length: number): string {
   return text;
 }
 
-/** The length of an id, which has about 95 random bits. */
+/** The length of an id, in characters. An id has about 95 random bits. */
 const ID_LENGTH = 16;
 
 export function newResourceId(): string {
@@ -126,7 +127,7 @@ function fromBase62(text: string, start: number, length: number): number {
   return value;
 }
 
-/** Returns the SHA-256 of an API token in base64url, the only form in which the service stores the token. */
+/** Returns the SHA-256 of an API token in base64url. The service stores API tokens only in this form. */
 export function apiTokenDigest(token: string): string {
   return hash("sha256", token, "base64url");
 }

@@ -56,7 +56,9 @@ export interface UserGroup extends GroupFields {
 export interface Viewer
   extends GroupFields,
     Pick<UserGroup, "teamId" | "providedId" | "environmentTag" | "suspension"> {
-  /** The expiry time of the presented token, in milliseconds since 1970. Undefined for the current token. */
+  /**
+   * The expiry time of the presented token, in milliseconds since 1970. Undefined if the token is the current token.
+   */
   readonly tokenExpireTime: number | undefined;
   readonly lastResolveDay?: number | undefined;
 }
@@ -81,11 +83,14 @@ export interface Rotation {
   /** The grace period of the former token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;
   /**
-   * The requested grace period, in milliseconds. Undefined if `graceMs` is the default. A retry must request the same
-   * grace period, even if the default has changed.
+   * The grace period that the caller requested, in milliseconds. Undefined if the caller requested no grace period, so
+   * that `graceMs` is the default. A retry must request the same grace period, even if the default has changed.
    */
   readonly requestedGraceMs: number | undefined;
-  /** The request id. Within 24 hours, calls with the same request id create only one token. */
+  /**
+   * The request id. Undefined if the caller sent no request id. Within 24 hours, calls with the same request id create
+   * only one token.
+   */
   readonly requestId: string | undefined;
 }
 
@@ -103,9 +108,9 @@ export interface ListedUserGroup
     | "expireTime"
     | "suspension"
   > {
-  /** The time of the last replacement of the token. Undefined if the group still has its first token. */
+  /** The time of the last replacement of the token. Undefined if the token has never been replaced. */
   readonly lastRotationTime: number | undefined;
-  /** The end of the grace period of the former token. Undefined if the former token is not valid. */
+  /** The end of the grace period of the replaced token. Undefined if no replaced token is valid. */
   readonly graceExpireTime: number | undefined;
   /** Whether the current token was imported from another system. */
   readonly hasForeignToken: boolean;
@@ -120,7 +125,10 @@ export interface ListedUserGroup
 export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 
 export interface ImportedUserGroup extends NewUserGroup {
-  /** The token in the source system. If undefined, an existing group keeps its token, and a new group gets one. */
+  /**
+   * The token in the source system. If undefined, an existing group keeps its token, and a new group gets a generated
+   * token.
+   */
   readonly token: string | undefined;
   /** The suspension to set if the group is not suspended. If undefined, the import does not suspend the group. */
   readonly suspension?: Suspension | undefined;
@@ -129,11 +137,15 @@ export interface ImportedUserGroup extends NewUserGroup {
 export interface ImportOptions {
   readonly mode: ImportMode;
   /**
-   * The time at which the groups were read from the source system, or an earlier time, in milliseconds since 1970. The
-   * import stores this time as the creation time of imported tokens.
+   * The time at which the groups were read from the source system, in milliseconds since 1970. An earlier time is
+   * allowed. The import stores this time as the creation time of imported tokens, except if an imported token replaces
+   * a younger token.
    */
   readonly snapshotTime: number;
-  /** Whether imported tokens also replace tokens that are younger than the snapshot. */
+  /**
+   * Whether an imported token replaces the token of a group even if the token of the group is younger than the
+   * snapshot.
+   */
   readonly replaceNewerTokens: boolean;
   /** The grace period of a replaced token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;
@@ -142,6 +154,7 @@ export interface ImportOptions {
 }
 
 /**
- * The effect if a group exists and differs from the imported group: `create-only` keeps the group, `upsert` changes it.
+ * Selects what happens if a group with the id exists, and its values differ from the imported group. `create-only`
+ * keeps the existing values, and `upsert` replaces them.
  */
 export type ImportMode = "create-only" | "upsert";

@@ -20,13 +20,13 @@ export interface SessionReference {
   readonly providedId: string;
   readonly teamId: number;
   readonly generation: number;
-  /** The id of the person within the group. Undefined if the session has no such id. */
+  /** The id of the person within the group. Undefined if the session contains no id of a person. */
   readonly viewerId: string | undefined;
 }
 
 export interface SessionOwner {
   readonly providedId: string;
-  /** The id of the person within the group. Undefined for all sessions of the group. */
+  /** The id of the person within the group. If undefined, all sessions of the group are meant. */
   readonly viewerId: string | undefined;
 }
 
@@ -46,8 +46,8 @@ export interface ViewerSessionStore {
   /**
    * Returns the group of a session whose signature the caller has verified.
    *
-   * @throws ViewerSessionEnded if the group was deleted, or if the session was revoked. A rotation without a grace
-   *   period also revokes sessions
+   * @throws ViewerSessionEnded if the group was deleted, or if the session was revoked. If a rotation revokes the
+   *   replaced token immediately, the rotation revokes the sessions of the group as well
    */
   resolveSession(environment: Environment, session: SessionReference): Promise<Viewer>;
 }
@@ -71,7 +71,7 @@ export interface SigningKey {
 export interface SigningKeySet {
   /** The keys, in any order. Empty before the first session of the environment. */
   readonly keys: readonly SigningKey[];
-  /** A text that differs after each change of the keys. Empty without keys. */
+  /** A text that differs after each change of the keys. Empty if the environment has no keys. */
   readonly version: string;
   /** The time of the read, by the store's clock. */
   readonly now: number;

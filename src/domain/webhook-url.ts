@@ -7,9 +7,9 @@ const MAX_URL_LENGTH = 2048;
 const PUBLIC_IPV6 = ipaddr.IPv6.parseCIDR("2000::/3");
 
 /**
- * Returns whether the service may connect to an address: a public unicast address, or an address in `allowed`. All
- * public IPv6 addresses are in 2000::/3. An IPv4-mapped address counts as its IPv4 address. Other IPv6 addresses that
- * contain an IPv4 address (NAT64, 6to4, Teredo) are not public.
+ * Returns whether the service may connect to an address. The address must be a public unicast address, or must be in
+ * `allowed`. All public IPv6 addresses are in 2000::/3. If an IPv6 address is an IPv4-mapped address, the rules for its
+ * IPv4 address apply. Other IPv6 addresses that contain an IPv4 address (NAT64, 6to4, Teredo) are not public.
  */
 export function isAllowedAddress(text: string, allowed: readonly Network[]): boolean {
   const address = parseAddress(text);
@@ -18,7 +18,7 @@ export function isAllowedAddress(text: string, allowed: readonly Network[]): boo
   return isPublic || isOneOf(allowed, address);
 }
 
-/** The hosts whose URLs may have the scheme `http`, with their addresses. */
+/** The loopback hosts and their addresses. A webhook URL with one of these hosts may have the scheme `http`. */
 const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
   ["localhost", ["127.0.0.1", "::1"]],
   ["127.0.0.1", ["127.0.0.1"]],
@@ -26,16 +26,16 @@ const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
 ]);
 
 /**
- * Returns the addresses of a loopback host without a DNS query, because DNS may lack `localhost`. Returns undefined for
- * any other host.
+ * Returns the addresses of a loopback host. Does not query DNS, because DNS may not know `localhost`. Returns undefined
+ * if the host is not a loopback host.
  */
 export function loopbackAddresses(host: string): readonly string[] | undefined {
   return LOOPBACK.get(host);
 }
 
 /**
- * Parses and normalizes the URL of a webhook. The scheme must be `https`, or `http` for a loopback host with an address
- * in `allowed`.
+ * Parses and normalizes the URL of a webhook. The scheme must be `https`. If the host is a loopback host with an
+ * address in `allowed`, the scheme may be `http`.
  *
  * @throws WebhookUrlRefused
  */

@@ -15,21 +15,25 @@ export const SECRET_GRACE_MS = DAY_MS;
 /** The maximum number of secrets that sign, including the current secret. */
 export const MAX_SECRETS = 3;
 
-/** The time from the first of consecutive failures until the webhook is disabled, in milliseconds. */
+/** The duration of continuous failures after which the service disables a webhook, in milliseconds. */
 export const DISABLE_AFTER_MS = 3 * DAY_MS;
 
 /** The prefix of secrets in the form of Standard Webhooks. */
 export const WEBHOOK_SECRET_PREFIX = "whsec_";
 
-/** The stored states of a webhook. `failed`: disabled by the service after failures for `DISABLE_AFTER_MS`. */
+/**
+ * The stored states of a webhook. `failed`: the service disabled the webhook, because its deliveries had failed for
+ * `DISABLE_AFTER_MS`.
+ */
 export const WEBHOOK_STATES = ["enabled", "disabled", "failed"] as const;
 
 /** The state of a webhook. `unreadable`: the webhook is enabled, but its current secret cannot be decrypted. */
 export type WebhookState = (typeof WEBHOOK_STATES)[number] | "unreadable";
 
 /**
- * The result of an attempt: `delivered` after an HTTP status of 2xx, otherwise the class of the failure. The class
- * reveals nothing about the network. `secret`: the event cannot be signed.
+ * The result of an attempt. `delivered`: the HTTP status of the response was 2xx. All other results are classes of
+ * failures. The class reveals nothing about the network. `secret`: the event cannot be signed, because the secret of
+ * the webhook cannot be decrypted.
  */
 export const DELIVERY_OUTCOMES = [
   "delivered",
@@ -51,29 +55,38 @@ export interface Webhook {
   readonly id: string;
   readonly displayName: string;
   readonly url: string;
-  /** The event types that the webhook receives. Empty for all types. */
+  /** The event types that the webhook receives. If empty, the webhook receives all types. */
   readonly eventTypes: readonly string[];
   readonly state: WebhookState;
   readonly createTime: number;
   readonly updateTime: number;
   /** The time until which at least one replaced secret still signs. Undefined if only the current secret signs. */
   readonly previousSecretExpireTime: number | undefined;
-  /** The position up to which all events are delivered: the id of an event, or a time in microseconds since 1970. */
+  /**
+   * The position of the webhook in the events: the id of an event, or a time in microseconds since 1970. All events up
+   * to this position have been delivered or need no delivery.
+   */
   readonly cursor: number;
-  /** At this time, no event existed after the cursor. Undefined if `cursor` is a time. */
+  /** A time at which no event existed after the cursor. Undefined if `cursor` is itself a time. */
   readonly cursorTime: number | undefined;
   /** The time of the last successful delivery. Undefined before the first successful delivery. */
   readonly lastSuccessTime: number | undefined;
-  /** The time of the first of consecutive failures. Undefined after a success, or after a change of the webhook. */
+  /**
+   * The time of the first failure after the last success. Undefined if no attempt has failed since the last success, or
+   * since the last change of the webhook.
+   */
   readonly failingSince: number | undefined;
   readonly failedAttempts: number;
-  /** The earliest time of the next attempt. Undefined without `failingSince`. */
+  /** The earliest time of the next attempt. Undefined if `failingSince` is undefined. */
   readonly nextAttemptTime: number | undefined;
 }
 
 export type NewWebhook = Pick<Webhook, "displayName" | "url" | "eventTypes">;
 
-/** A change of a webhook. An omitted value does not change. Every change also ends the delay after a failure. */
+/**
+ * A change of a webhook. An omitted value does not change. If a failure delays the next attempt, every change ends the
+ * delay.
+ */
 export interface WebhookChange extends Partial<NewWebhook> {
   readonly isEnabled?: boolean;
 }
@@ -85,7 +98,7 @@ export interface Delivery {
   /** The number of this attempt to deliver the event, from 1. */
   readonly attempt: number;
   readonly outcome: DeliveryOutcome;
-  /** The HTTP status of the response. Undefined without a response. */
+  /** The HTTP status of the response. Undefined if no response arrived. */
   readonly status: number | undefined;
   readonly durationMs: number;
 }
@@ -100,18 +113,25 @@ export interface WebhookTarget {
 }
 
 /**
- * A store of webhooks. The store throws the errors of a `UserGroupStore`. Every change is atomic with its audit event.
- * Every method with a parameter `id` throws WebhookNotFound.
+ * A store of webhooks. The store throws the errors of a `UserGroupStore`. Every change is written in one atomic step
+ * with its audit event. Every method with a parameter `id` throws WebhookNotFound.
  */
 export interface WebhookStore {
-  /** Creates a webhook that receives later events. Only the result contains the secret. @throws TooManyWebhooks */
+  /**
+   * Creates a webhook that receives the events after its creation. Only the result contains the secret.
+   *
+   * @throws TooManyWebhooks
+   */
   create(environment: Environment, values: NewWebhook, by: ChangeBy): Promise<WebhookWithSecret>;
   get(environment: Environment, id: string): Promise<Webhook>;
   /** Lists all webhooks of an environment in the order of their ids. */
   list(environment: Environment): Promise<readonly Webhook[]>;
   update(environment: Environment, id: string, change: WebhookChange, by: ChangeBy): Promise<Webhook>;
   delete(environment: Environment, id: string, by: ChangeBy): Promise<void>;
-  /** Creates a new secret. Former secrets still sign for `SECRET_GRACE_MS`. Only the result contains the new secret. */
+  /**
+   * Creates a new secret. Each replaced secret still signs for `SECRET_GRACE_MS` after its replacement. Only the result
+   * contains the new secret.
+   */
   rotateSecret(environment: Environment, id: string, by: ChangeBy): Promise<WebhookWithSecret>;
   /** Lists the last delivery attempts, the newest first. */
   deliveries(environment: Environment, id: string): Promise<readonly Delivery[]>;
@@ -120,7 +140,11 @@ export interface WebhookStore {
    * again. Ends the delay after a failure. Never moves the cursor forward.
    */
   rewind(environment: Environment, id: string, time: number, by: ChangeBy): Promise<Webhook>;
-  /** Returns a webhook and its secrets for a test. @throws WebhookTestLimited within `TEST_INTERVAL_MS` after a test */
+  /**
+   * Begins a test of a webhook, and returns the webhook and its secrets.
+   *
+   * @throws WebhookTestLimited if a test in the environment began less than `TEST_INTERVAL_MS` ago
+   */
   beginTest(environment: Environment, id: string): Promise<WebhookTarget>;
 }
 
@@ -129,13 +153,16 @@ export interface WebhookWithSecret {
   readonly secret: string;
 }
 
-/** A webhook with events after its cursor, including events of types that the webhook does not receive. */
+/** A webhook that has events after its cursor. The webhook need not receive the types of these events. */
 export interface DueWebhook {
   readonly id: string;
   readonly cursor: number;
   /** Whether a worker may claim the webhook now: no worker holds the lease, and no failure delays the next attempt. */
   readonly isFree: boolean;
-  /** The time of the event whose delivery failed. Undefined without consecutive failures. */
+  /**
+   * The time of the event whose delivery failed. Undefined if no attempt has failed since the last success, or since
+   * the last change of the webhook.
+   */
   readonly failedEventTime: number | undefined;
 }
 
@@ -160,7 +187,7 @@ export interface Attempt extends Pick<Delivery, "eventId" | "eventType" | "outco
 /** The result of one step of a delivery: an attempt, skipped events, or both. */
 export interface Settlement {
   readonly from: DeliveryPosition;
-  /** The position after the delivered events, and after the events that need no delivery. */
+  /** The position after the last event that was delivered or needs no delivery. */
   readonly to: DeliveryPosition;
   /** The attempt. Undefined if no event was sent. */
   readonly attempt?: Attempt | undefined;
@@ -177,14 +204,18 @@ export interface Claim {
 }
 
 /**
- * The state of deliveries. One worker at a time holds the lease of a webhook. The lease lasts for `LEASE_MS` after the
- * claim or the last settlement. Only the holder moves the cursor forward.
+ * The state of deliveries. One worker at a time holds the lease of a webhook. The lease expires `LEASE_MS` after the
+ * claim. A settlement releases the lease, or extends the lease until `LEASE_MS` after the settlement. Only the holder
+ * moves the cursor forward.
  */
 export interface DeliveryStore {
   /** Lists the environments that have or had webhooks. */
   environments(page: PageRequest): Promise<Page<Environment>>;
 
-  /** Reads the enabled webhooks with events after their cursors. Returns undefined if the environment is not active. */
+  /**
+   * Reads the enabled webhooks that have events after their cursors. Returns undefined if the environment is not
+   * active.
+   */
   due(environment: Environment): Promise<DueWebhooks | undefined>;
 
   /** Removes an environment from the list of `environments` if the environment is deleted. */
@@ -194,24 +225,24 @@ export interface DeliveryStore {
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
    * Stores the result of one step of a delivery. A success moves the cursor, except if another call has moved the
-   * cursor in the meantime. If all attempts have failed for `DISABLE_AFTER_MS`, disables the webhook, with an audit
-   * event.
+   * cursor in the meantime. If all attempts have failed for `DISABLE_AFTER_MS`, disables the webhook, and writes an
+   * audit event.
    *
    * @returns the webhook after the change. Undefined if the worker no longer holds the lease
    */
   settle(claim: Claim, settlement: Settlement): Promise<WebhookTarget | undefined>;
 
   /**
-   * Begins the regular check of an environment, and returns true. Returns false if a check began less than
-   * `CHECK_INTERVAL_MS` ago. Sets the cursor time of each webhook without undelivered events to now, so that the cursor
-   * does not expire.
+   * Begins the regular check of an environment, and returns true. If a webhook has no undelivered events, sets its
+   * cursor time to now, so that its cursor does not expire. If the last check began less than `CHECK_INTERVAL_MS` ago,
+   * does nothing and returns false.
    */
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
-   * Writes an `api_token.expiring` event: the API token expires in at most `days` days. Then returns true. Returns
-   * false if the API token no longer has this expiry time. Also returns false if such an event with the same or fewer
-   * days was already written for this expiry time.
+   * Writes an `api_token.expiring` event, and returns true. The event reports that the API token expires in at most
+   * `days` days. If the API token no longer has this expiry time, writes no event and returns false. Returns false as
+   * well if this expiry time already has an event with at most `days` days.
    */
   noteExpiry(
     environment: Environment,

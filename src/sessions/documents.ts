@@ -11,7 +11,7 @@ export interface PublishedDocument {
   readonly etag: string;
 }
 
-/** @param base public URL of the service, without a slash at its end @param environment `NAME[/TAG]` */
+/** @param base public URL of the service, which does not end with a slash @param environment `NAME[/TAG]` */
 export function issuerOf(base: string, environment: string): string {
   return `${base}/e/${environment}`;
 }
@@ -22,8 +22,8 @@ export function jwksDocument(keys: readonly (PublicKey & { readonly kid: string 
 }
 
 /**
- * Returns the OpenID Connect discovery document of an issuer. The issuer has no OAuth flow, but some clients refuse a
- * document without response types. So the document has the response type `id_token`, like the document of Kubernetes.
+ * Returns the OpenID Connect discovery document of an issuer. The issuer has no OAuth flow. Some clients refuse a
+ * document that lists no response types, so the document lists `id_token`, like the document of Kubernetes.
  */
 export function discoveryDocument(issuer: string): PublishedDocument {
   return documentOf({

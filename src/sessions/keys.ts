@@ -1,8 +1,9 @@
 import { DAY_MS } from "../domain/durations.ts";
 
 /*
- * The lifecycle of the keys that sign sessions. The state of a key depends only on its stored times. So all processes
- * agree on the state without messages, and the next key begins to sign without a scheduled job.
+ * The lifecycle of the keys that sign sessions. The state of a key depends only on the stored times of the keys. All
+ * processes therefore agree on the state, and need no messages. The next key begins to sign at its time, and needs no
+ * scheduled job.
  */
 
 /** Times of a key, in milliseconds since 1970. */
@@ -13,31 +14,40 @@ export interface KeyTimes {
   readonly activeTime: number;
 }
 
-/** `standby`: published, but does not sign yet. `retired`: published until its last session has expired. */
+/**
+ * `standby`: the key is published, but does not sign yet. `retired`: the key no longer signs, but stays published until
+ * its last session has expired.
+ */
 type KeyState = "standby" | "active" | "retired";
 
 interface KeyAt<Key extends KeyTimes> {
   readonly key: Key;
   readonly state: KeyState;
-  /** The time at which the next key begins to sign. Undefined if no next key exists. */
+  /** The time at which the next key begins to sign. Undefined if there is no next key. */
   readonly retireTime: number | undefined;
-  /** The time from which the key is no longer published. Undefined if no next key exists. */
+  /** The time from which the key is no longer published. Undefined if there is no next key. */
   readonly goneTime: number | undefined;
 }
 
 /** The time for which a key signs, in milliseconds. */
 export const LIFETIME_MS = 30 * DAY_MS;
 
-/** The minimum time from publishing a key to its first session, in milliseconds: the cache time, plus five minutes. */
+/**
+ * The minimum time for which a key is published before it signs, in milliseconds. This is the cache time of the
+ * published keys, plus five minutes.
+ */
 export const PUBLISHED_MS = 15 * 60_000;
 
-/** The time for which a retired key stays published, in milliseconds: the longest session, plus ten minutes. */
+/**
+ * The time for which a retired key stays published, in milliseconds. This is the duration of the longest session, plus
+ * ten minutes.
+ */
 export const KEPT_MS = 70 * 60_000;
 
 /** Returns the states of the published keys at a time, in the order in which they sign. */
 export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number): KeyAt<Key>[] {
   const sorted = [...keys].sort((one, other) => one.activeTime - other.activeTime || (one.kid < other.kid ? -1 : 1));
-  // The first key signs even before its `activeTime`, because the clock of this process may be behind.
+  // The first key signs even before its `activeTime`, because the clock of this process may be slow.
   const active = Math.max(
     0,
     sorted.findLastIndex(({ activeTime }) => activeTime <= now),
@@ -58,10 +68,11 @@ interface KeySetChange {
 }
 
 /**
- * Returns the change that keeps one key active and a standby key published. Undefined if no change is needed.
+ * Returns the change after which one key is active and one standby key is published. Returns undefined if no change is
+ * needed.
  *
- * @param how `rotate`: the standby key signs now, or as soon as it has been published for `PUBLISHED_MS`. `replace`:
- *   all old keys become invalid
+ * @param how `rotate`: the standby key signs now. If the standby key has not been published for `PUBLISHED_MS` yet, it
+ *   signs from the end of this time. `replace`: all old keys become invalid
  */
 export function nextKeySet(
   keys: readonly KeyTimes[],

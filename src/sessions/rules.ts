@@ -44,7 +44,7 @@ interface JsonObject {
   readonly [name: string]: unknown;
 }
 
-/** The signed parts of a session whose signature has not been verified. */
+/** The parsed parts of a session. The signature of the session has not been verified. */
 export interface UnverifiedSession {
   readonly kid: string;
   /** The claims, with unchecked types. `claimsOf` checks the types. */
@@ -52,8 +52,9 @@ export interface UnverifiedSession {
 }
 
 /**
- * An ES256 signature, with zero in the unused bits of the last character. A session can have two valid signatures,
- * because ECDSA accepts (r, n - s) if it accepts (r, s). So identify a session by `jti`, not by its string.
+ * The form of an ES256 signature. The unused bits of the last character must be zero. A session can have two valid
+ * signatures, because ECDSA accepts (r, n - s) if it accepts (r, s). So identify a session by `jti`, not by the string
+ * of the session.
  */
 const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 
@@ -61,8 +62,8 @@ const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 const MAX_CLAIM_DEPTH = 32;
 
 /**
- * Parses a session without verifying its signature. The header must have exactly these members: key id, type and
- * algorithm (RFC 8725). Returns undefined if the text is not a session with this header.
+ * Parses a session, but does not verify its signature. The header must contain a key id, a type and an algorithm, and
+ * nothing else (RFC 8725). Returns undefined if the text is not a session with this header.
  */
 export function readSession(session: string): UnverifiedSession | undefined {
   const [head = "", claims = "", signature = "", ...more] =
@@ -76,8 +77,8 @@ export function readSession(session: string): UnverifiedSession | undefined {
 }
 
 /**
- * Checks the types of all claims, because an attacker with a stolen key could sign any claims. Returns undefined for
- * claims that the service never creates.
+ * Checks the types of all claims, because an attacker with a stolen key could sign any claims. Returns undefined if the
+ * service never creates claims of this form.
  */
 export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   const { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext, nbf } = payload;
@@ -91,7 +92,10 @@ export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   return isWhole && claims.exp - claims.iat <= MAX_LIFE_S ? claims : undefined;
 }
 
-/** Returns the JSON object in a part of a session. Undefined if the part is no JSON object, or has duplicate names. */
+/**
+ * Returns the JSON object in a part of a session. Returns undefined if the part is not a JSON object, or has duplicate
+ * names.
+ */
 export function objectIn(part: string): JsonObject | undefined {
   try {
     const base64 = part.replaceAll("-", "+").replaceAll("_", "/");
@@ -101,7 +105,7 @@ export function objectIn(part: string): JsonObject | undefined {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     const text = decoder.decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
     const value: unknown = JSON.parse(text);
-    // Each member has one colon outside of strings. With duplicate names, the parsed value has fewer members than the
+    // Each member has one colon outside of strings. If names are duplicate, the parsed value has fewer members than the
     // text has colons.
     const colons = text.replace(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1;
     return isObject(value) && membersIn(value) === colons ? value : undefined;
@@ -111,8 +115,9 @@ export function objectIn(part: string): JsonObject | undefined {
 }
 
 /**
- * Returns the number of members of all objects in a parsed value. Returns NaN for values that JSON cannot represent:
- * infinite numbers and unpaired surrogates.
+ * Returns the number of members of all objects in a parsed value. Returns NaN if the value contains an infinite number
+ * or an unpaired surrogate, because JSON cannot represent these values. Returns NaN as well if the value is nested too
+ * deeply.
  */
 function membersIn(value: unknown, depth = 0): number {
   if (typeof value === "string") return value.isWellFormed() ? 0 : Number.NaN;

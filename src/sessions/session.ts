@@ -24,7 +24,7 @@ export class SessionRefused extends Error {
   }
 }
 
-/** The prefix of every session: `{"` in base64url. No other token has this prefix. */
+/** The first characters of every session: `{"` in base64url. No other token begins with these characters. */
 const PREFIX = "eyJ";
 
 const KEY_ID = /^[\w-]{22}$/;
@@ -33,7 +33,10 @@ export function newKeyId(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/** The header that `isSession` parsed last, with the dot after it. All sessions of a key have the same header. */
+/**
+ * The header that `isSession` parsed last, including the dot after the header. Sessions with the same key have the same
+ * header. If a text begins with this header, `isSession` need not parse it.
+ */
 let lastHeader = PREFIX;
 
 /** Returns whether a text has the header of a session. The session may be invalid. */
@@ -52,7 +55,7 @@ export function unverified(session: string): UnverifiedSession {
   return read;
 }
 
-/** @throws SessionRefused if the service never creates such claims */
+/** Checks the claims. @throws SessionRefused if the service never creates claims of this form */
 export function claimsOf(payload: UnverifiedSession["payload"]): SessionClaims {
   const claims = claimsIn(payload);
   if (!claims) throw new SessionRefused("malformed");
@@ -60,7 +63,8 @@ export function claimsOf(payload: UnverifiedSession["payload"]): SessionClaims {
 }
 
 /**
- * The expiry time has no tolerance, because a session must not outlast the grace period of its token.
+ * Checks that a session is valid now. The expiry time has no tolerance. A session must not stay valid after the grace
+ * period of its token.
  *
  * @throws SessionRefused if the session is not valid at `now`, in milliseconds since 1970
  */

@@ -49,7 +49,7 @@ async function refusalOf(session: Promise<unknown>): Promise<string> {
     (reason: unknown) => reason,
   );
   expect(error).toBeInstanceOf(SessionRefused);
-  // Errors must not contain the session or its claims.
+  // Errors must contain neither the session nor its claims.
   expect((error as SessionRefused).cause).toBeUndefined();
   return (error as SessionRefused).refusal;
 }
@@ -86,7 +86,7 @@ describe("the verification", () => {
   it.each([
     [0, undefined],
     [599.9, undefined],
-    // The expiry time has no tolerance, because a session must not outlast the grace period of its token.
+    // The expiry time has no tolerance. A session must not stay valid after the grace period of its token.
     [600, "expired"],
     [-5, undefined],
     [-5.1, "too-early"],

@@ -11,7 +11,7 @@ const ENVIRONMENT: Environment = { name: "acme", tag: undefined, number: 1 };
 class OneEnvironment implements SigningKeyStore {
   set: SigningKeySet = { keys: [], version: "", now: Date.now() };
   reads = 0;
-  /** Runs after a change in the store, before the response of the change arrives. */
+  /** Called after a change in the store, but before the response of the change arrives. */
   afterChange = async () => {};
 
   async read() {

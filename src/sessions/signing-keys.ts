@@ -14,7 +14,8 @@ const FRESH_MS = 120_000;
 const MAX_KNOWN = 10_000;
 
 /**
- * The maximum number of attempts to change keys. An attempt fails if another worker changes the keys at the same time.
+ * The maximum number of attempts to change keys. If another worker changes the keys during an attempt, the attempt
+ * fails.
  */
 const TRIES = 5;
 
@@ -49,20 +50,22 @@ class KnownKeys {
     return { kid, key: signing };
   }
 
-  /** Returns undefined if no key has this id. */
+  /** Returns the public key with this id. Returns undefined if no key has this id. */
   readonly keyOf = (kid: string): JWK | undefined => this.#keys.get(kid)?.verifying;
 }
 
 interface Published {
   readonly reading: Promise<SigningKeySet>;
-  /** Undefined until `reading` resolves. */
+  /** The result of `reading`. Undefined until `reading` resolves. */
   set: SigningKeySet | undefined;
   readAt: number;
 }
 
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
-  /** Without a subscription to the changes of other workers: the maximum age of cached keys, in milliseconds. */
+  /**
+   * The maximum age of cached keys, in milliseconds, while this process does not receive the changes of other workers.
+   */
   readonly unsubscribedMs: number;
   /** Called if a due change of keys failed. The next attempt follows within two minutes. */
   readonly onOverdue: (error: unknown) => void;
@@ -75,9 +78,9 @@ interface SigningKeysDeps {
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   readonly #known = new Map<string, KnownKeys>();
-  /** Reads in flight. A change of keys removes the reads from this map, because their results may be outdated. */
+  /** Reads in flight. If the keys change, their read is removed from this map, because its result may be outdated. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
-  /** The keys that this process only publishes, by the path of their environment. */
+  /** The keys of environments for which this process only publishes keys, by the path of the environment. */
   readonly #published = new Map<string, Published>();
   #freshMs = FRESH_MS;
 
@@ -85,7 +88,10 @@ export class SigningKeys {
     this.#deps = deps;
   }
 
-  /** Sets whether this process has subscribed to the changes of other workers. Default: yes. */
+  /**
+   * Sets whether this process receives the changes of other workers. Until the first call, the process assumes that it
+   * does.
+   */
   setSubscribed(isSubscribed: boolean): void {
     this.#freshMs = isSubscribed ? FRESH_MS : Math.min(FRESH_MS, this.#deps.unsubscribedMs);
   }
@@ -101,8 +107,8 @@ export class SigningKeys {
   /**
    * Returns the keys that verify sessions of an environment.
    *
-   * @param kid a required key. If this key is missing, all waiting callers share one more read of the keys. So an
-   *   unknown key causes no more reads than an unknown token
+   * @param kid the id of a required key. If the cache does not contain this key, reads the keys once more. All waiting
+   *   callers share this read, so unknown key ids cause no more reads than unknown tokens
    */
   async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
     const known = await this.#find(environment);
@@ -160,10 +166,10 @@ export class SigningKeys {
   }
 
   /**
-   * Activates the next key, immediately or as soon as the key has been published for `PUBLISHED_MS`. Creates keys if
-   * none exist.
+   * Activates the next key. If the next key has not been published for `PUBLISHED_MS` yet, the key becomes active at
+   * the end of this time. Creates keys if none exist.
    *
-   * @param how `replace`: the old keys must not be used any more
+   * @param how `replace`: replaces all keys immediately, because the old keys must not be used any more
    */
   async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {
     const set = await this.#change(environment, await this.#deps.store.read(environment), how, by);
@@ -196,8 +202,8 @@ export class SigningKeys {
   }
 
   /**
-   * Reads the keys, and makes a change that is due. Does not create the first keys, because the first session creates
-   * them.
+   * Reads the keys. If a change of the keys is due, makes the change. Does not create the first keys, because the first
+   * session creates them.
    */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
     const set = await this.#deps.store.read(environment);

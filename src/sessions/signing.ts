@@ -1,7 +1,7 @@
 import type { JWK } from "jose";
 import { ALGORITHM, type SessionClaims, TYPE } from "./rules.ts";
 
-/** A public key on P-256: the coordinates of its point, in base64url. */
+/** A public key on P-256. The members are the coordinates of the key, in base64url. */
 export interface PublicKey {
   readonly x: string;
   readonly y: string;
@@ -12,7 +12,7 @@ export interface SigningPair extends PublicKey {
   readonly d: string;
 }
 
-/** Loads `jose` for the first session. No other feature needs `jose`. */
+/** Loads `jose` when the first session needs it, because no other feature uses `jose`. */
 export function loadJose() {
   return import("jose");
 }
@@ -29,7 +29,7 @@ export function jwkOf(key: PublicKey | SigningPair): JWK {
   return { kty: "EC", crv: "P-256", ...key };
 }
 
-/** @param key the key id, and the key with its private part */
+/** @param key the id of the key, and the key including its private part */
 export async function signSession(
   claims: SessionClaims,
   { kid, key }: { readonly kid: string; readonly key: JWK },

@@ -15,13 +15,13 @@ interface Verified {
   readonly claims: SessionClaims;
 }
 
-/** The maximum number and the maximum length of cached sessions. The cache uses at most 20 MiB. */
+/** The maximum number of cached sessions, and the maximum length of a cached session. The cache uses at most 20 MiB. */
 export const MAX_VERIFIED = 4096;
 const MAX_CACHED_LENGTH = 2048;
 
 /**
- * Verifies each signature once, because a page sends the same session many times. The digest of the session is the key
- * of the cache. Every call checks the time, and that the signing key still exists.
+ * Verifies the signature of a session once, and caches the result, because a page sends the same session many times.
+ * The digest of the session is the key in the cache. Every call still checks the time, and that the signing key exists.
  */
 export class SessionVerifier {
   readonly #verified = new Map<string, Verified>();

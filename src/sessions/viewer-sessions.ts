@@ -32,13 +32,15 @@ interface NewViewerSession {
   readonly claims: JsonObject | undefined;
 }
 
-/** The claims of a session, except the claims of its group. */
+/** The claims of a session, except the claims about its group. */
 export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
 
 interface ViewerSessionsDeps {
   readonly keys: SigningKeys;
   readonly maxMs: number;
-  /** Returns the public URL of the service, without a slash at its end. Undefined if the URL is unknown. */
+  /**
+   * Returns the public URL of the service, which does not end with a slash. Returns undefined if the URL is unknown.
+   */
   readonly publicUrl: () => string | undefined;
 }
 
@@ -56,6 +58,8 @@ export class ViewerSessions {
   }
 
   /**
+   * Creates a session.
+   *
    * @returns the session, its group, and its times, in milliseconds since 1970
    * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge; the errors of
    *   `ViewerSessionStore.sessionSubject`
@@ -67,7 +71,8 @@ export class ViewerSessions {
   ) {
     const { keys, maxMs } = this.#deps;
     const iss = this.#issuerOf(environment);
-    // Read the clock before the group. Redis then stores a revocation after this read until the session expires.
+    // Read the clock before the group. If the sessions are revoked after this read, Redis then stores the revocation at
+    // least until this session expires.
     const iat = Math.floor(Date.now() / 1000);
     const [subject, { kid, key }] = await Promise.all([
       store.sessionSubject(environment, target),
@@ -100,9 +105,9 @@ export class ViewerSessions {
   }
 
   /**
-   * Returns the current group of a session, even if the group is suspended, and the claims of the session.
+   * Returns the current group of a session, and the claims of the session. Returns the group even if it is suspended.
    *
-   * @param audience the expected audience; empty for any audience
+   * @param audience the expected audience. If empty, any audience is accepted
    * @throws ViewerSessionInvalid, ViewerSessionExpired; the errors of `ViewerSessionStore.resolveSession`
    */
   async resolve(
@@ -118,9 +123,9 @@ export class ViewerSessions {
   }
 
   /**
-   * Returns the published documents of an environment. Undefined if the environment has never had a session.
+   * Returns the published documents of an environment. Returns undefined if the environment has never had a session.
    *
-   * @param onWait as in `SigningKeys.published`
+   * @param onWait see `SigningKeys.published`
    * @throws PublicUrlMissing
    */
   async published(
@@ -157,7 +162,7 @@ export class ViewerSessions {
   }
 }
 
-/** The documents of an issuer, by their names below `/.well-known/`. */
+/** The names of the documents of an issuer, below `/.well-known/`. */
 export type WellKnown = "openid-configuration" | "jwks.json";
 
 const FAULTS: { readonly [refusal in Exclude<SessionRefused["refusal"], "expired"> | "other-audience"]: string } = {

@@ -28,8 +28,7 @@ const READ_FOR_FILTER = 4000;
 const MAX_FEED_EVENTS = 250;
 
 /**
- * The maximum number of days that one script reads for the feed. Without events, a script that reads this number takes
- * 0.6 ms.
+ * The maximum number of days that one script reads for the feed. If these days have no events, the script takes 0.6 ms.
  */
 const MAX_FEED_DAYS = 200;
 
@@ -37,7 +36,10 @@ const DAYS_AT_ONCE = 8;
 
 const STREAMS: readonly EventStream[] = ["events", "updates"];
 
-/** The fields of an event. The order is the same in all events, so Redis stores the names once for many events. */
+/**
+ * The fields of an event. All events have the fields in the same order, so Redis stores the names only once for many
+ * events.
+ */
 const EVENT_FIELD = {
   actorId: "a",
   actorName: "n",
@@ -56,7 +58,7 @@ const EVENT_FIELD = {
 
 const EVENT_LENGTH = 2 * Object.keys(EVENT_FIELD).length;
 
-/** The events to read on a day: from `oldest` (inclusive) to `end` (exclusive), in microseconds since 1970. */
+/** The events to read on a day, in microseconds since 1970. `oldest` is in the range, and `end` is not. */
 interface DayRange {
   readonly day: number;
   readonly oldest: number;
@@ -65,14 +67,14 @@ interface DayRange {
 }
 
 export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore & EventStore {
-  /** Reads the newest events of a day. `isWhole`: whether the result contains all events of the range. */
+  /** Reads the newest events of a day. `isWhole` is true if the result contains all events of the range. */
   const readDay = async (number: number, { day, oldest, end, count }: DayRange) => {
     const range = [`(${end}-0`, String(oldest), "COUNT", count] as const;
     const reads = STREAMS.map((stream) =>
       client.run("list-audit-events", "xrevrange", [eventsKey(number, stream, day), ...range]),
     );
     const streams = (await Promise.all(reads)).map((entries) => entries.map(eventFrom));
-    // If a stream returned `count` events, its older events are unknown.
+    // If a stream returned `count` events, it may have older events that were not read.
     const lasts = streams.map((events) => (events.length < count ? 0 : Number(events.at(-1)?.id)));
     const known = Math.max(...lasts);
     const events = streams.flat().filter(({ id }) => Number(id) >= known);
@@ -123,7 +125,9 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       const count = isFiltered ? READ_FOR_FILTER / 2 : size + 1;
       const items: AuditEvent[] = [];
       let read = 0;
-      /** The id of the first event of the page. Undefined after this event was found. */
+      /**
+       * The id of the first event of the page. Undefined if the page is the first page, or if the event has been found.
+       */
       let expected = position?.version;
       const begun = position ? environments.findIndex(({ number }) => number === position.number) : 0;
       if (begun < 0) throw new InvalidPageToken();
@@ -155,7 +159,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
   };
 }
 
-/** Parses the key of a page. Returns undefined for the first page. @throws InvalidPageToken */
+/** Parses the key of a page. Returns undefined if the key is empty, as for the first page. @throws InvalidPageToken */
 function positionOf(after: string): { readonly number: number; readonly version: number } | undefined {
   if (after === "") return undefined;
   if (!isAuditEventKey(after)) throw new InvalidPageToken();
@@ -177,7 +181,7 @@ function eventFrom(entry: Entry): AuditEvent {
   return decoded(entry).event;
 }
 
-/** Decodes an entry. `isCreation`: whether the event created a user group. @throws RecordUnreadable */
+/** Decodes an entry. `isCreation` is true if the event created a user group. @throws RecordUnreadable */
 function decoded([streamId, fields]: Entry): { readonly event: AuditEvent; readonly isCreation: boolean } {
   const [id = ""] = streamId.split("-");
   const record = recordFromAnswer(fields, 0);
@@ -214,13 +218,13 @@ function feedEventFrom(entry: Entry): FeedEvent {
   return { id, type, time, actorId, userGroupId, apiTokenId: apiToken?.id, webhookId, changedFields };
 }
 
-/** Parses an API token in the form `ID ROLE NAME`, which scripts write. */
+/** Parses the API token of an event. Scripts write the API token in the form `ID ROLE NAME`. */
 function apiTokenOf(subject: string): AuditedApiToken {
   const [id = "", role = "", ...name] = subject.split(" ");
   return { id, role, displayName: name.join(" ") };
 }
 
-/** Parses an export in the form `COUNT PREFIX`, which `recordExport` writes. */
+/** Parses the export of an event. `recordExport` writes the export in the form `COUNT PREFIX`. */
 function exportFrom(subject: string): ExportedUserGroups {
   const [count, ...prefix] = subject.split(" ");
   return { count: Number(count), prefix: prefix.join(" ") };

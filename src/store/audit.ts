@@ -9,8 +9,8 @@ import { KEYS, type KeyArgs } from "./keys.ts";
 import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
 /**
- * The maximum extension of the retention, in milliseconds. Each environment has a different extension, so that Redis
- * does not free all streams of a day at the same time.
+ * The maximum extension of the retention, in milliseconds. The retention of each environment is extended by a different
+ * time. Otherwise, Redis would free all streams of a day at the same time.
  */
 const SPREAD_MS = HOUR_MS;
 
@@ -26,7 +26,7 @@ interface AuditOptions {
   readonly onDropped?: (environment: EnvironmentName, count: number) => void;
 }
 
-/** The settings of the audit trail, which are arguments of the scripts that write events. */
+/** The settings of the audit trail. Scripts that write events get these settings as arguments. */
 export class Audit {
   readonly retentionMs: number;
   readonly onDropped: NonNullable<AuditOptions["onDropped"]>;
@@ -38,7 +38,7 @@ export class Audit {
     this.#maxUpdates = maxUpdates;
   }
 
-  /** Returns the arguments of a script for its audit events. */
+  /** Returns the arguments that a script needs to write its audit events. */
   argsOf(number: number, by: ChangeBy): ScriptArgs<never, EventArg> {
     const { actorId, actorName, role, method, requestId, peer } = by;
     const retentionMs = this.retentionMs + ((number * 7919_000) % SPREAD_MS);
@@ -72,7 +72,7 @@ export function requireNoRefusal(answer: string[]): string[] {
 
 type ChangeArgs<Arg extends string> = ScriptArgs<never, Exclude<Arg, EventArg>>;
 
-/** Sends a script that changes an environment, and returns the answer, which may be a refusal. */
+/** Sends a script that changes an environment. Returns the answer of the script, even if the answer is a refusal. */
 export function sendChange<Arg extends string>(
   { client, audit, environment: { number }, by }: EnvironmentChange,
   operation: string,
@@ -99,7 +99,7 @@ export async function changeEnvironment<Arg extends string>(
   return requireNoRefusal(await sendChange(change, operation, script, args));
 }
 
-/** Writes an event without another change. @throws the errors of `changeEnvironment` */
+/** Writes only an event. No other data changes. @throws the errors of `changeEnvironment` */
 export async function writeEvent(
   change: EnvironmentChange,
   { subject, changedFields }: { readonly subject: string; readonly changedFields: string },

@@ -72,7 +72,7 @@ describe("the cipher", () => {
     const { keyId, text } = encrypt(cipher, "ugt_secret");
     expect(keyId).toBe("new");
     expect(Buffer.from(text, "base64url").includes("secret")).toBe(false);
-    // Two environments encrypt a token with the same nonce, but each environment has its own key.
+    // Two environments encrypt a token with the same nonce, but with different keys.
     expect(encrypt(cipher, token)).toEqual(encrypt(cipher, token));
     expect(encrypt(cipher, token, { number: 8 }).text).not.toBe(encrypt(cipher, token).text);
   });

@@ -18,7 +18,10 @@ const NONCE_CHARACTERS = (NONCE_BYTES * 4) / 3;
 const TAG_BYTES = 16;
 const GCM = { authTagLength: TAG_BYTES } as const;
 
-/** A token digest has 128 bits. Its form is the first byte in hexadecimal, and the other bytes in base64url. */
+/**
+ * The size of a token digest, in bytes and in characters. The first byte is in hexadecimal, and the other bytes are in
+ * base64url.
+ */
 const TOKEN_DIGEST_BYTES = 16;
 const TOKEN_DIGEST_LENGTH = 22;
 
@@ -37,10 +40,10 @@ export interface EncryptedToken {
   readonly isPacked: boolean;
 }
 
-/** A stored secret that is not a token. `text` also contains the nonce. */
+/** A stored secret that is not a token. `text` contains the nonce as well. */
 type SealedSecret = Omit<EncryptedToken, "isPacked">;
 
-/** The number of an environment, which differs from the number of a deleted environment with the same name. */
+/** The number of an environment. If a deleted environment had the same name, its number was different. */
 type EnvironmentNumber = Pick<Environment, "number">;
 
 /** Returns the SHA-256 of a text, in base64url. */
@@ -49,8 +52,8 @@ export function digest(text: string): string {
 }
 
 /**
- * Returns the first 128 bits of the SHA-256 of a user group token. The first two characters, one byte in hexadecimal,
- * select one of the 256 Redis hashes of the token index.
+ * Returns the first 128 bits of the SHA-256 of a user group token. The first two characters are one byte in
+ * hexadecimal. They select one of the 256 Redis hashes of the token index.
  *
  * Apart from this digest, Redis contains the token only in encrypted form. An attacker with a million digests needs
  * 2^108 tries to find one of the tokens. The full SHA-256 would make the record of a group 6 % larger.
@@ -61,16 +64,16 @@ export function tokenDigest(token: string): string {
 }
 
 /**
- * Derives a key for one purpose by HKDF (RFC 5869) with SHA-256 and no salt. The result reveals neither the secret nor
- * the keys for other purposes.
+ * Derives a key for one purpose by HKDF (RFC 5869) with SHA-256 and no salt. Nobody can compute the secret, or the keys
+ * for other purposes, from the result.
  */
 export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
   return Buffer.from(hkdfSync("sha256", secret, "", purpose, KEY_BYTES));
 }
 
 /**
- * Encrypts with AES-256-GCM and a ring of keys: the first key encrypts, all keys decrypt. Each environment has its own
- * keys, which are derived from the ring. A key and its nonces are therefore used for one environment only.
+ * Encrypts with AES-256-GCM and a ring of keys. The first key encrypts, and all keys decrypt. For each environment, the
+ * cipher derives separate keys from the ring. A derived key and its nonces are therefore used for one environment only.
  */
 export class TokenCipher {
   #ring: readonly RingKey[] = [];
@@ -98,14 +101,14 @@ export class TokenCipher {
     return (this.#ring[0] as RingKey).id;
   }
 
-  /** The ids of the keys, for scripts: one string, with a comma before and after each id. Ids contain no commas. */
+  /** The ids of the keys, in one string for scripts. A comma precedes and follows each id. Ids contain no commas. */
   get keyIdList(): string {
     return this.#keyIdList;
   }
 
   /**
-   * Encrypts a token with its environment and its `tokenDigest` as additional data. The nonce is a part of the digest,
-   * so two tokens have different nonces.
+   * Encrypts a token. The additional data are the environment and the `tokenDigest` of the token. The nonce is a part
+   * of the digest, so two tokens have different nonces.
    */
   encrypt(environment: EnvironmentNumber, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
@@ -115,7 +118,11 @@ export class TokenCipher {
     return { keyId, text: text.toString("base64url"), isPacked: packed !== undefined };
   }
 
-  /** Decrypts a result of `encrypt`. @throws RecordUnreadable for another environment or digest, or without the key */
+  /**
+   * Decrypts a result of `encrypt`.
+   *
+   * @throws RecordUnreadable if the ring lacks the key, or if `encrypt` got another environment or digest
+   */
   decrypt(environment: EnvironmentNumber, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
     const key = this.#keysOf(environment).get(keyId);
     if (!key) throw keyMissing(keyId);
@@ -189,7 +196,11 @@ function nonceOf(digest: string): Buffer {
   return Buffer.from(digest.slice(2, 2 + NONCE_CHARACTERS), "base64url");
 }
 
-/** Returns the error for a record whose key is not in the ring. @param outcome undefined for a read */
+/**
+ * Returns the error for a record that was encrypted with a key that is not in the ring.
+ *
+ * @param outcome the outcome of the change. Undefined if the caller only reads
+ */
 export function keyMissing(keyId: string, outcome?: ChangeOutcome): RecordUnreadable {
   const cause = new Error(`a record is encrypted under the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
   return new RecordUnreadable(cause, outcome);

@@ -27,14 +27,15 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
 /*
  * The number of an environment depends on its name. The candidates for the number are digests of the name, the tag and
  * a counter. The creation of the record claims the first free candidate. A deleted environment keeps its record and its
- * number forever. Each walk over the candidates of a name therefore reads the same numbers. The walk finds the only
+ * number forever, so each walk over the candidates of a name reads the same numbers. The walk finds the only
  * environment that has this name and is not deleted.
  *
  * The list of environments has one entry per environment, with its path and number. Listing and look-ups read this
  * list. A creation first adds the entry, and then creates the record. A deletion sets the state `deleting`, removes
- * groups and tokens, sets the state `deleted`, and removes the entry. Each step is one script, which replicas must
- * confirm. If a process ends between two steps, the list and the record may differ. The record then decides. Look-ups
- * ignore an entry without an environment. After a walk over the candidates, look-ups add a missing entry.
+ * groups and tokens, sets the state `deleted`, and removes the entry. Each of these steps is one script, and the
+ * replicas must confirm it. If a process ends between two steps, the list and the record may differ. In this case, the
+ * record decides. If an entry has no environment, look-ups ignore the entry. If an environment has no entry, a look-up
+ * that walks over the candidates adds the entry.
  */
 
 const CANDIDATES_AT_ONCE = 16;
@@ -42,7 +43,10 @@ const CANDIDATES_AT_ONCE = 16;
 /** The maximum number of candidates of a name. At most this many environments can ever have the name. */
 const MAX_CANDIDATES = 10_000;
 
-/** The limits of a deletion: groups per script, groups per call, and milliseconds per call. */
+/**
+ * The limits of a deletion: the groups that one script deletes, the groups that one call deletes, and the duration of a
+ * call in milliseconds.
+ */
 const CLEARED_AT_ONCE = 100;
 const MAX_GROUPS = 10_000;
 const MAX_MS = 5000;
@@ -53,7 +57,9 @@ interface Stored {
 }
 
 interface Candidates {
-  /** The environments in the order of their creation. All environments except possibly the last are deleted. */
+  /**
+   * The environments with the name, in the order of their creation. All environments before the last one are deleted.
+   */
   readonly own: readonly Stored[];
   /** The number for the next environment with the name. Undefined if the last environment is not deleted. */
   readonly free: number | undefined;
@@ -88,7 +94,10 @@ export function redisEnvironments({
     await client.change("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member });
   };
 
-  /** Reads the candidates of a name until a candidate is free, or is an environment that is not deleted. */
+  /**
+   * Reads the candidates of a name. Ends at the first candidate that is free, or that is an environment which is not
+   * deleted.
+   */
   const walk = async (name: EnvironmentName): Promise<Candidates> => {
     const path = environmentPath(name);
     const own: Stored[] = [];
@@ -97,7 +106,7 @@ export function redisEnvironments({
       const reads = numbers.map(readRecord);
       await Promise.allSettled(reads);
       for (const [i, number] of numbers.entries()) {
-        // The loop ends at the result, and ignores errors of later candidates.
+        // The loop ends at the result. If the read of a later candidate failed, the error is ignored.
         const record = (await reads[i]) as StoredRecord;
         if (record["state"] === undefined) return { own, free: number };
         if (record["path"] === path && !own.some((each) => each.number === number)) own.push({ number, record });
@@ -111,7 +120,7 @@ export function redisEnvironments({
   const lookUp = async (name: EnvironmentName): Promise<Stored> => {
     const path = environmentPath(name);
     let unavailable: StoreUnavailable | undefined;
-    // If the shard of the list is down, the shards of the candidates may still answer.
+    // If the shard of the list is down, continue with the candidates. Their shards may still answer.
     const numbers = await listedNumbers(path).catch((error: unknown) => {
       if (!(error instanceof StoreUnavailable)) throw error;
       unavailable = error;
@@ -127,14 +136,16 @@ export function redisEnvironments({
     });
     const last = own.at(-1);
     if (!last || !isLive(last.record, path)) throw new EnvironmentNotFound();
-    // If this call fails, the next look-up repeats the call.
+    // If this call fails, the next look-up adds the entry.
     if (!unavailable) await list(path, last.number).catch(() => {});
     return last;
   };
 
   /**
    * Returns the environment with this name, or creates the environment. If an environment with this name was deleted,
-   * the creation needs `mayFollowDeleted`. @throws EnvironmentNotFound
+   * the creation needs `mayFollowDeleted`.
+   *
+   * @throws EnvironmentNotFound
    */
   const lookUpOrCreate = async (
     name: EnvironmentName,
@@ -142,7 +153,8 @@ export function redisEnvironments({
     mayFollowDeleted: boolean,
   ): Promise<Stored & { isCreated: boolean }> => {
     const path = environmentPath(name);
-    // The look-up finds an environment in the list, even if the record of an earlier candidate is lost.
+    // Look up the name first. The look-up finds an environment in the list, even if the record of a previous candidate
+    // is lost.
     const found = await lookUp(name).catch(unlessNotFound);
     if (found) return { ...found, isCreated: false };
     for (;;) {
@@ -162,7 +174,7 @@ export function redisEnvironments({
         throw new RecordUnreadable(cause, "not_made");
       }
       if (state === "done") return { number, record: await readRecord(number), isCreated: true };
-      // Another call, or another environment, has claimed the number, so the loop continues.
+      // Another call or another environment has claimed the number, so repeat the walk.
     }
   };
 
@@ -172,7 +184,8 @@ export function redisEnvironments({
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
       const [state, , left] = await sendChange(change, "clear-environment", CLEAR_ENVIRONMENT, { count });
-      // Without `left`, this call has deleted everything. With `gone`, another call has completed the deletion.
+      // If `left` is undefined, this call has completed the deletion. If the state is `gone`, another call has
+      // completed the deletion.
       if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
     }
@@ -180,7 +193,7 @@ export function redisEnvironments({
 
   return {
     async ensureEnvironment(name, by) {
-      // After the deletion of an environment, only CreateEnvironment can create an environment with the same name.
+      // If an environment with this name was deleted, only CreateEnvironment can create another one.
       const { number, record } = await lookUpOrCreate(name, by, false);
       if (record["state"] !== "active") throw new EnvironmentNotFound();
       return { name: name.name, tag: name.tag, number };

@@ -8,13 +8,13 @@ import { FORMAT_KEY } from "./keys.ts";
 import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
 
 /*
- * After a restart, Redis may be empty or have older data, or REDIS_URL may lead to another Redis. The service would
- * then create every group a second time, with another token. So the data has an identity. Each process keeps this
- * identity in memory, and refuses other data.
+ * After a restart, Redis may be empty or have older data, or REDIS_URL may lead to another Redis. With this data, the
+ * service would create every group a second time, with another token. To prevent this, the data has an identity. Each
+ * process keeps the identity in memory, and refuses data with another identity.
  *
  * `ug:format` contains the layout, a random id, and the number of times that operators accepted the data. After an
- * acceptance, the key also contains the id of the replaced data. In a Cluster, further keys contain identities for
- * parts of the slots, to detect the loss of a single shard. Another key contains a time by Redis' clock, to detect
+ * acceptance, the key contains the id of the replaced data as well. In a Cluster, additional keys contain identities
+ * for parts of the slots, to detect the loss of a single shard. Another key contains a time by Redis' clock, to detect
  * older data.
  */
 
@@ -25,7 +25,8 @@ export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 const MAX_LOSS_MS = 60_000;
 
 /**
- * The number of further keys in a Cluster. With up to 16 shards of equal size, each shard has at least one further key.
+ * The number of additional keys in a Cluster. If a Cluster has up to 16 shards of equal size, each shard has at least
+ * one of these keys.
  */
 const SLOT_PARTS = 16;
 
@@ -38,11 +39,11 @@ interface Identity {
 }
 
 interface Mark {
-  /** The id of the data that this process uses. Undefined before the first read. */
+  /** The id of the data that this process uses. Undefined if the id has not been read yet. */
   id: string | undefined;
   /** The last value that was read, even if this process refuses the data. */
   last: Identity;
-  /** The reason why this process refuses the data. Undefined if the data is used. */
+  /** The reason why this process refuses the data. Undefined if this process uses the data. */
   fault: string | undefined;
 }
 
@@ -52,8 +53,8 @@ interface IdentityDeps {
   readonly layout: string;
   readonly isCluster: boolean;
   /**
-   * Receives the reason when this process begins to refuse the data, and undefined when this process uses the data
-   * again.
+   * Called with the reason when this process begins to refuse the data. Called with undefined when this process uses
+   * the data again.
    */
   readonly onChange: (fault: string | undefined) => void;
 }
@@ -80,8 +81,8 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Stores the identity of the data for later checks. Data without an identity gets a new identity. Shards that do not
-   * answer are skipped until the next call.
+   * Stores the identity of the data for the next checks. If the data has no identity, gives it a new identity. Shards
+   * that do not answer are skipped until the next call.
    *
    * @returns the layout of the data
    * @throws StoreUnavailable, TooFewReplicas
@@ -89,7 +90,7 @@ export class StoreIdentity implements DataCheck {
   async adopt(): Promise<string> {
     const { client, layout } = this.#deps;
     const adoptOne = async ([key, mark]: readonly [string, Mark]) => {
-      // The read comes first, because Redis may refuse changes now.
+      // Read first, and write only if needed, because Redis may refuse changes now.
       let text = await client.run("identity", "get", [key]);
       if (text === null) {
         const args = { key, layout, id: newId(), accepted: undefined };
@@ -103,13 +104,14 @@ export class StoreIdentity implements DataCheck {
     const [first] = await Promise.allSettled(unread.map(adoptOne));
     if (unread[0]?.[0] !== FORMAT_KEY) return layout;
     if (first?.status === "rejected") throw first.reason;
-    // If Redis refuses changes now, the time is written later.
+    // If Redis refuses changes now, ignore the error. A later call of `noteTime` writes the time.
     await this.noteTime().catch(() => {});
     return first?.value ?? layout;
   }
 
   /**
-   * Writes Redis' clock to `TIME_KEY`. The write does not wait for replicas, because such a wait would delay changes.
+   * Writes Redis' clock to `TIME_KEY`. Does not wait until replicas have the time, because this wait would delay
+   * changes.
    *
    * @throws StoreUnavailable
    */
@@ -126,8 +128,8 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Checks the data. If a check is in progress, waits for the next check. Calls that wait for the same check share its
-   * result.
+   * Checks the data. If a check is in progress, waits for the next check. All calls that wait for this next check share
+   * its result.
    *
    * @throws StoreUnavailable if no key of the identity can be read
    */
@@ -150,8 +152,8 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // In a Cluster, a single shard may be down. The check reads one key per mark, and the time. If more reads than
-    // marks failed, all reads failed.
+    // In a Cluster, a single shard may be down. The check reads one key for each mark, and the time. If the number of
+    // failed reads exceeds the number of marks, all reads have failed.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 
@@ -165,7 +167,7 @@ export class StoreIdentity implements DataCheck {
     await this.check();
   }
 
-  /** @param get returns undefined if the key cannot be read now */
+  /** @param get returns undefined if the key cannot be read now, and null if the key does not exist */
   async #check(get: (key: string) => Promise<string | null | undefined>): Promise<void> {
     const keys = [...this.#marks.keys()];
     const [time, ...texts] = await Promise.all([TIME_KEY, ...keys].map(get));
@@ -180,13 +182,17 @@ export class StoreIdentity implements DataCheck {
     if (isNews) this.#deps.onChange(fault);
   }
 
-  /** Compares a value with the stored identity. @param time undefined if the time is unknown */
+  /**
+   * Compares a value with the stored identity.
+   *
+   * @param time the value of `TIME_KEY`. Undefined if the time is unknown
+   */
   #note(mark: Mark, text: string | null, time: string | null | undefined): void {
     const { last } = mark;
     const found = parse(text ?? "");
     const { layout, id } = found;
-    // True if, since the last read, an operator has accepted the same data as at that read, or data that replaces the
-    // data of this process.
+    // True if an operator has accepted the data since the last read. The accepted data must be the data of the last
+    // read, or must replace the data that this process uses.
     const isAccepted =
       layout === this.#deps.layout && found.accepted > last.accepted && (id === last.id || found.replaced === mark.id);
     const lostMs = time === undefined ? 0 : this.#time - Number(time);

@@ -1,8 +1,8 @@
 import { type Environment, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
 
 /*
- * All keys of an environment have the same hash tag in braces, and therefore the same slot of a Redis Cluster. One
- * script can therefore change all keys of an environment. Times are milliseconds since 1970 by Redis' clock.
+ * All keys of an environment have the same hash tag in braces. In a Redis Cluster, they therefore have the same slot,
+ * so that one script can change all keys of an environment. Times are milliseconds since 1970 by Redis' clock.
  */
 
 export const environmentPrefix = (number: number) => `ug:{${number}}:`;
@@ -11,8 +11,8 @@ export const environmentPrefix = (number: number) => `ug:{${number}}:`;
  * Hash, never deleted: the record of an environment. Fields: `create_time`, `delete_time`, and
  * - `state`: `active`, `deleting` or `deleted`
  * - `path`: the result of `environmentPath`
- * - `version` of the last change
- * - `trimmed`: the id of the first group update after the removed updates
+ * - `version`: the version of the last change
+ * - `trimmed`: the id of the oldest stored group update, if older group updates of the day were removed
  * - `groups`: the number of groups ever created
  * - `issue_time`: until this time, API tokens cannot create or rotate API tokens. Set by a revocation with `issued`.
  */
@@ -25,23 +25,24 @@ export const groupKey = (number: number, providedId: string) => `ug:{${number}}:
 export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
 /**
- * 256 hashes. The first two characters of a token digest select the hash, which maps the other characters to the id of
- * the group.
+ * 256 hashes. The first two characters of a token digest select the hash. The hash maps the other characters of the
+ * digest to the id of the group.
  */
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
 /** Hash that expires: the result of a rotation. @param digest the digest of the request id */
 export const requestKey = (number: number, digest: string) => `ug:{${number}}:request:${digest}`;
 
-/** Hash that expires: the revoked viewer sessions of a group, by the digests of viewer ids. */
+/** Hash that expires: the viewers of a group whose sessions were revoked. The fields are digests of viewer ids. */
 export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${number}}:sessions:${teamId}`;
 
 /**
  * Hash that expires with the API token. Fields: `display_name`, `role`, `creator`, `create_time`, `expire_time`,
  * `last_use_time`, and
  * - `digest` of the current secret, `token_create_time`, and `rotator` if a rotation created this secret
- * - `previous`: the digests of the former secrets, the latest first, each with the end of its grace period
- * - `noticed`: for the last `api_token.expiring` event, the expiry time, a colon, and the remaining days
+ * - `previous`: the digests of the former secrets, each with the end of its grace period. The latest former secret is
+ *   the first
+ * - `noticed`: the expiry time that the last `api_token.expiring` event reported, a colon, and the days of this event
  * - `issuers`: the ids of the API tokens that created or rotated the API token, directly or through other API tokens.
  */
 export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-token:${id}`;
@@ -49,7 +50,7 @@ export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-t
 /** Hash: maps the digest of each secret to the id of its API token. */
 export const apiTokensKey = (number: number) => `ug:{${number}}:api-tokens`;
 
-/** Hash: the signing keys by their ids, and `version`, which increases with each change. */
+/** Hash: the signing keys by their ids, and a field `version` that increases with each change. */
 export const signingKeysKey = (number: number) => `ug:{${number}}:signing-keys`;
 
 /** The streams of a day. Updates of groups have a separate stream, because only this stream is trimmed. */
@@ -81,10 +82,10 @@ export const KEYS = {
   environment: environmentKey,
   ids: idsKey,
   group: (number: number, { id }: KeyArgs) => groupKey(number, id),
-  /** The group with the id. Without an id, the part of the index that contains the token. */
+  /** If the id is not empty, the group with the id. Otherwise, the part of the index that contains the token. */
   target: (number: number, { id, currentDigest }: KeyArgs) =>
     id === "" ? tokensKey(number, currentDigest) : groupKey(number, id),
-  /** The part of the index for the new token. For a script without a new token, any part. */
+  /** The part of the index that contains the new token. If the script creates no token, this is an arbitrary part. */
   tokens: (number: number, { digest }: KeyArgs) => tokensKey(number, digest || "00"),
   request: (number: number, { requestDigest }: KeyArgs) => requestKey(number, requestDigest),
   apiTokens: apiTokensKey,
@@ -115,8 +116,9 @@ export function fromMember(member: string): { readonly path: string; readonly nu
 
 /**
  * Channel: digests of revoked or changed API tokens, deleted environments, and environments with changed signing keys.
- * `publish` in `scripts/parts/environment.lua` contains the same name. PUBLISH reaches all nodes of a Cluster. With
- * sharded pub/sub, workers would have to subscribe at the node that has the slot of the channel.
+ * The function `publish` in `scripts/parts/environment.lua` repeats the name of this channel. PUBLISH reaches all nodes
+ * of a Cluster. The channel does not use sharded pub/sub, because workers would have to find the node with the slot of
+ * the channel, and subscribe there.
  */
 export const REVOKED_CHANNEL = "ug:revoked";
 
@@ -127,7 +129,7 @@ export function newsMessage(news: EnvironmentNews, environment: Environment): st
   return `${news}:${environment.number}:${environmentPath(environment)}`;
 }
 
-/** Parses a message about an environment. Returns undefined for any other message. */
+/** Parses a message about an environment. Returns undefined if the message is not about an environment. */
 export function newsOf(
   message: string,
 ): { readonly news: EnvironmentNews; readonly environment: Environment } | undefined {
@@ -139,5 +141,8 @@ export function newsOf(
 /** String: the number of the layout, and the identity of the data (`identity.ts`). */
 export const FORMAT_KEY = "ug:format";
 
-/** Hash: the check value and the last use of each key of `TOKEN_KEYS` that encrypted data, by the id of the key. */
+/**
+ * Hash: the keys of `TOKEN_KEYS` that encrypted data, by their ids. Each value contains the check value and the last
+ * use of the key.
+ */
 export const TOKEN_KEYS_KEY = "ug:token-keys";

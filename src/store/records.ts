@@ -2,14 +2,18 @@ import { RecordUnreadable } from "../domain/errors.ts";
 
 export type StoredRecord = Record<string, string | undefined>;
 
-/** Returns the record in an answer: field, value, … @param start default: 2, after the outcome and the clock */
+/**
+ * Returns the record in an answer. The record has the form field, value, …
+ *
+ * @param start the index of the first field. Default: 2, after the outcome and the clock
+ */
 export function recordFromAnswer(answer: readonly string[], start = 2): StoredRecord {
   const record: StoredRecord = {};
   for (let i = start; i + 1 < answer.length; i += 2) record[answer[i] as string] = answer[i + 1];
   return record;
 }
 
-/** Returns whether a record has no fields. A record without fields has no key in Redis. */
+/** Returns whether a record has no fields. Redis has no key for a record that has no fields. */
 export function isEmpty(record: StoredRecord): boolean {
   for (const _ in record) return false;
   return true;
@@ -32,7 +36,7 @@ export function integerOf(record: StoredRecord, field: string, what = "a record"
   return value;
 }
 
-/** Returns the integer of a field, or undefined if the field is missing. @throws RecordUnreadable */
+/** Returns the integer of a field. Returns undefined if the field is missing. @throws RecordUnreadable */
 export function optionalIntegerOf(record: StoredRecord, field: string, what?: string): number | undefined {
   return record[field] === undefined ? undefined : integerOf(record, field, what);
 }
@@ -47,8 +51,8 @@ export function afterChange<T>(read: () => T): T {
 }
 
 /**
- * Processes items in concurrent batches, and yields the results. If an item fails, throws its error at the end of the
- * batch.
+ * Processes items in concurrent batches, and yields the results of each batch. If an item fails, the error is thrown
+ * after the other items of the batch have ended.
  */
 export async function* inBatches<T, R>(
   items: readonly T[],

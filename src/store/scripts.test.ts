@@ -36,7 +36,7 @@ it.each(scripts)("%s parses as Lua 5.1 and sets no global", (_, { lua }) => {
 it.each(singleKey)("%s uses only its one key", (name, { lua, keys }) => {
   expect(keys).toHaveLength(1);
   for (const [call, , key] of lua.matchAll(/call\('(\w+)', ([^,)]+)/g)) {
-    // LIST_IDS reads no names: its argument `contains` is empty.
+    // `LIST_IDS` reads no names, because its argument `contains` is empty.
     if (name !== "LIST_IDS" || key !== "groups .. id") expect(key, call).toBe(keys[0]);
   }
 });

@@ -43,7 +43,7 @@ import updateApiToken from "./scripts/update-api-token.lua" with { type: "text" 
 import updateGroup from "./scripts/update-group.lua" with { type: "text" };
 import writeGroup from "./scripts/write-group.lua" with { type: "text" };
 
-/* All scripts of the store. The first lines of each script describe its effect and its results. */
+/* All scripts of the store. The first lines of each script describe the effect and the results of the script. */
 
 export const READ = defineScript("read", read, { keys: "key" });
 
@@ -105,7 +105,7 @@ export const DUE_WEBHOOKS = defineScript("read", dueWebhooks, {
   singleKey: false,
 });
 
-/** The arguments for the audit events of a script (`parts/environment.lua`). */
+/** The arguments with which a script writes its audit events (`parts/environment.lua`). */
 const EVENT_ARGS = "retentionMs maxUpdates actorId actorName role method requestId peer";
 
 export type EventArg = Words<typeof EVENT_ARGS>;
@@ -120,8 +120,8 @@ interface EnvironmentScriptDefinition<Args extends string> extends Partial<Scrip
 }
 
 /**
- * Defines a script that changes an environment, and writes its events with `audit`. The keys of the script must be in
- * `KEYS`.
+ * Defines a script that changes an environment. The script writes its events with `audit`. The keys of the script must
+ * be in `KEYS`.
  */
 function environmentScript<const Args extends string = "">(
   lua: string,
@@ -181,7 +181,7 @@ const rotation = {
 
 export const ROTATE_TOKEN = environmentScript(rotateToken, rotation);
 
-/** The same script as `ROTATE_TOKEN`. Runs even if Redis' memory is full, because the script revokes a leaked token. */
+/** The script of `ROTATE_TOKEN`. Runs even if Redis' memory is full, because the rotation revokes a leaked token. */
 export const REVOKE_TOKENS = environmentScript(rotateToken, { ...rotation, allowOom: true });
 
 export const END_SESSIONS = environmentScript(endSessions, {

@@ -27,14 +27,14 @@ const FIRST_RETRY_MS = 5000;
 const MAX_RETRY_MS = HOUR_MS;
 
 /**
- * In this time before the expiry of the lease, in milliseconds, no attempt begins. An attempt can take
- * `DELIVERY_TIMEOUT_MS`.
+ * No attempt begins in the last part of the lease. The duration of this part is in milliseconds. It is longer than an
+ * attempt, which can take `DELIVERY_TIMEOUT_MS`.
  */
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
 /**
- * The time by which the cursor moves back after a gap, in microseconds. After a failover, new events can have lower
- * ids than earlier events.
+ * If events are missing, the cursor moves back by this time, in microseconds. The reason is that events after a
+ * failover can have lower ids than events before the failover.
  */
 const OVERLAP_MICROS = 60_000_000;
 
@@ -52,19 +52,25 @@ interface DeliveryRules {
   isOver(): boolean;
   /** Aborts the attempt in flight. */
   readonly aborted: AbortSignal;
-  /** Receives each attempt, and the webhook after the attempt. The webhook is undefined after the loss of the lease. */
+  /**
+   * Receives each attempt, and the webhook after the attempt. If this worker has lost the lease, the webhook is
+   * undefined.
+   */
   attempted(attempt: Attempt, next: WebhookTarget | undefined): void;
 }
 
-/** Sends the events of a webhook in their order, while this worker has the lease of the webhook. */
+/** Sends the events of a webhook in the order of the events, while this worker has the lease of the webhook. */
 export class Delivery {
   private readonly deps: DeliveryDeps;
   private readonly claim: Claim;
   private readonly rules: DeliveryRules;
   private readonly sender: Sender;
-  /** Undefined without the lease. */
+  /** The webhook. Undefined if this worker does not have the lease. */
   private target: WebhookTarget | undefined;
-  /** The time of the request for the lease, from `performance.now()`. The lease starts and expires later. */
+  /**
+   * The time of the last request to claim or extend the lease, from `performance.now()`. The lease begins after this
+   * time, so it cannot expire before `LEASE_MS` after this time.
+   */
   private leased = 0;
 
   constructor(deps: DeliveryDeps, claim: Claim, rules: DeliveryRules) {
@@ -94,7 +100,7 @@ export class Delivery {
     }
   }
 
-  /** Returns the events after a position. Undefined if some of these events were removed. */
+  /** Returns the events after a position. Resolves to undefined if some of these events were removed. */
   private read({ cursor, cursorTime }: DeliveryPosition): Promise<EventPage | undefined> {
     const { environment } = this.claim;
     const { number } = environment;
@@ -107,8 +113,8 @@ export class Delivery {
   }
 
   /**
-   * Sends those events of a page whose types the webhook has selected. Moves the cursor to the end of the page. Stops
-   * if another call moves the cursor.
+   * Sends those events of a page that have a type of the webhook. Moves the cursor to the end of the page. Stops if
+   * another call moves the cursor.
    */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
     for (const event of events) {
@@ -126,7 +132,7 @@ export class Delivery {
     await this.settle({ from: target.webhook, to, release: !hasMore || this.rules.isOver() });
   }
 
-  /** Reports to the endpoint that events were removed, and moves the cursor back by `OVERLAP_MICROS`. */
+  /** Reports to the endpoint that events are missing, and moves the cursor back by `OVERLAP_MICROS`. */
   private async sendGap(target: WebhookTarget): Promise<void> {
     const from: DeliveryPosition = target.webhook;
     const attempt = await this.send(target, { id: `missed-${from.cursor}`, type: MISSED_TYPE, time: Date.now() });
@@ -134,7 +140,7 @@ export class Delivery {
     await this.settle({ from, to: { cursor, cursorTime: undefined }, attempt, release: this.rules.isOver() });
   }
 
-  /** @throws Error if the lease would expire before the timeout of the attempt, or if the worker stops */
+  /** @throws Error if the worker stops, or if the lease could expire before the attempt ends */
   private async send(target: WebhookTarget, event: SentEvent): Promise<Attempt> {
     if (performance.now() - this.leased > LEASE_MS - LEASE_RESERVE_MS)
       throw new Error("the lease expires before an attempt could time out");
@@ -156,8 +162,8 @@ export class Delivery {
 }
 
 /**
- * Returns whether the service sends the events of a webhook. A webhook with an unreadable secret is also on, but each
- * attempt fails.
+ * Returns whether the service sends the events of a webhook. If the secret of the webhook is unreadable, the service
+ * still tries to send, but each attempt fails.
  */
 function isOn({ webhook: { state } }: WebhookTarget): boolean {
   return state === "enabled" || state === "unreadable";

@@ -18,21 +18,25 @@ import { Delivery, type DeliveryDeps } from "./delivery.ts";
 import { MISSED_TYPE } from "./payload.ts";
 
 /*
- * A change writes no data for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
- * their environment. The worker claims the lease of such a webhook. Then the worker reads the events after the cursor,
- * and sends them one by one. After each event, the worker moves the cursor, which also extends the lease. After a
- * failure, the worker releases the lease. After the backoff, any worker can claim the lease again.
+ * A change writes no data for webhooks. Each worker polls the environments, and looks for webhooks whose cursor is
+ * older than the last event of their environment. If the worker finds such a webhook, it claims the lease of the
+ * webhook. Then it reads the events after the cursor, and sends them one by one. After each event, the worker moves the
+ * cursor and extends the lease. After a failure, the worker releases the lease. When the backoff is over, any worker
+ * can claim the lease again.
  */
 
 /** The minimum time between two polls, in milliseconds. */
 const POLL_MS = 1000;
 
-/** The minimum time of a poll per environment, in milliseconds: a worker reads at most 500 environments per second. */
+/**
+ * The minimum time between two polls, in milliseconds per environment. A worker therefore reads at most 500
+ * environments per second.
+ */
 const POLL_MS_PER_ENVIRONMENT = 2;
 
 /**
- * The maximum number of concurrent deliveries of a worker. `MAX_FAILING` limits the deliveries to webhooks whose last
- * attempt failed.
+ * The maximum number of concurrent deliveries of a worker. `MAX_FAILING` limits the deliveries whose webhook failed at
+ * the last attempt.
  */
 export const MAX_ACTIVE = 200;
 const MAX_FAILING = 100;
@@ -41,13 +45,16 @@ const MAX_FAILING = 100;
 const READ_AT_ONCE = 16;
 const PAGE_SIZE = 1000;
 
-/** While `MAX_ACTIVE` deliveries are in flight: the time after which a delivery releases its lease, in milliseconds. */
+/**
+ * The time after which a delivery releases its lease, in milliseconds, so that another webhook gets a turn. This time
+ * applies only while `MAX_ACTIVE` deliveries are in flight.
+ */
 const TURN_MS = 5000;
 
 /** The time that a shutdown waits for deliveries, in milliseconds. */
 const CLOSE_MS = 1000;
 
-/** The number of API tokens per page of the check for tokens that expire soon. */
+/** The page size of the check for API tokens that expire soon. */
 const TOKENS_AT_ONCE = 500;
 
 interface EngineDeps extends DeliveryDeps {
@@ -63,7 +70,7 @@ export interface DeliveryObserver {
   unreadableApiToken(environment: Environment, id: string): void;
   /** Called after the service has disabled a webhook, because its deliveries failed for three days. */
   disabled(environment: Environment, id: string): void;
-  /** Called if events were removed before their delivery to the webhook. */
+  /** Called after the webhook has received the report that events were removed before their delivery. */
   missed(environment: Environment, id: string): void;
 }
 
@@ -73,24 +80,25 @@ export interface Lag {
   readonly ageMs: number;
 }
 
-/** A webhook with undelivered events, with the data of the last poll. */
+/** A webhook with undelivered events, as found by the last poll. */
 interface Candidate {
   readonly environment: Environment;
   readonly webhook: DueWebhook;
   /**
-   * The time of the event whose delivery failed. Without a failure: the time of the first poll that found this cursor.
+   * If the last delivery failed: the time of the event whose delivery failed. Otherwise: the time of the first poll
+   * that found the webhook at this cursor.
    */
   readonly since: number;
   readonly now: number;
 }
 
-/** Delivers the events of all environments to webhooks, together with the engines of other workers. */
+/** Delivers events to the webhooks of all environments. The engines of several workers share the work. */
 export class DeliveryEngine {
   private readonly deps: EngineDeps;
   private readonly closing = new AbortController();
   /** Aborts the attempts in flight. */
   private readonly aborted = new AbortController();
-  /** The webhooks in delivery, by id: whether the last attempt before this delivery failed. */
+  /** The webhooks in delivery, by id. The value is true if the last attempt before the delivery failed. */
   private readonly active = new Map<string, boolean>();
   private readonly running = new Set<Promise<void>>();
   private lagging: ReadonlyMap<string, Candidate> = new Map();
@@ -107,11 +115,14 @@ export class DeliveryEngine {
     this.isStarted = true;
   }
 
-  /** Stops polling, and ends the deliveries. Another worker repeats deliveries that are in flight after `CLOSE_MS`. */
+  /**
+   * Stops polling, and ends the deliveries. If a delivery is still in flight after `CLOSE_MS`, it is aborted, and
+   * another worker repeats it.
+   */
   async close(): Promise<void> {
     this.closing.abort();
     const timer = setTimeout(() => this.aborted.abort(), CLOSE_MS);
-    // A poll in flight begins no delivery. Do not wait for the poll, because the store may be down.
+    // A poll in flight begins no delivery any more. Do not wait for the poll, because the store may be down.
     await Promise.allSettled(this.running);
     clearTimeout(timer);
   }
@@ -150,7 +161,7 @@ export class DeliveryEngine {
       });
       for (let at = 0; at < items.length; at += READ_AT_ONCE) {
         const batch = items.slice(at, at + READ_AT_ONCE);
-        // A shard that is down must not stop the deliveries of other shards.
+        // If one shard is down, the deliveries of the other shards must continue.
         await Promise.all(batch.map((environment) => this.visit(environment, found).catch(() => {})));
       }
       count += items.length;
@@ -230,7 +241,10 @@ export class DeliveryEngine {
   }
 }
 
-/** Returns the smallest entry of `EXPIRY_DAYS` that the remaining lifetime does not exceed, if any. */
+/**
+ * Returns the smallest entry of `EXPIRY_DAYS` that the remaining lifetime does not exceed. Returns undefined if the
+ * remaining lifetime exceeds all entries.
+ */
 export function expiryDaysOf(remainingMs: number): number | undefined {
   return EXPIRY_DAYS.findLast((days) => remainingMs <= days * DAY_MS);
 }

@@ -12,12 +12,12 @@ export const MISSED_TYPE = "webhook.events_missed";
 
 export type SentEvent = Pick<FeedEvent, "id" | "time"> & { readonly type: string } & Partial<Omit<FeedEvent, "type">>;
 
-/** Returns the id of the message of an event. The id is the same for each attempt and each webhook. */
+/** Returns the id of the message of an event. All attempts and all webhooks use the same id for an event. */
 function messageIdOf({ number }: Pick<Environment, "number">, { id }: Pick<SentEvent, "id">): string {
   return `msg_${number}_${id}`;
 }
 
-/** Returns the body of a message: with ids and the names of fields, but without values and tokens. */
+/** Returns the body of a message. The body contains ids and the names of fields, but no values and no tokens. */
 function payloadOf(environment: Environment, event: SentEvent): string {
   const { id, type, time, actorId, userGroupId, apiTokenId, webhookId, changedFields = [] } = event;
   return JSON.stringify({

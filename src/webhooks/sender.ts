@@ -10,19 +10,23 @@ import { isAllowedAddress, loopbackAddresses } from "../domain/webhook-url.ts";
 export const MAX_ANSWER_BYTES = 4096;
 
 /**
- * The maximum duration of the body of a response, in milliseconds. After this time, the service closes the connection.
+ * The maximum time for reading the body of a response, in milliseconds. After this time, the service closes the
+ * connection.
  */
 const BODY_MS = 1000;
 
 const MAX_HEADER_BYTES = 8192;
 
-/** The maximum number of informational responses (1xx) before the response. */
+/**
+ * The maximum number of informational responses (1xx). If the endpoint sends more of them, the service closes the
+ * connection.
+ */
 const MAX_INFORMATION = 10;
 
 /** The time after which an unused connection is closed, in milliseconds. */
 const IDLE_MS = 5000;
 
-/** The timeout of a query to a DNS server, in milliseconds, and the number of attempts. */
+/** The timeout of a DNS query, in milliseconds, and the maximum number of attempts. */
 const DNS_TIMEOUT_MS = 2000;
 const DNS_TRIES = 2;
 
@@ -45,13 +49,19 @@ export interface SendResult {
 export interface SenderOptions {
   /** The non-public networks to which the sender may connect. */
   readonly allowed: readonly Network[];
-  /** Default: queries DNS without the thread pool of Node, because names that never resolve would block the pool. */
+  /**
+   * Resolves the host name of the endpoint. Default: queries DNS by a `Resolver` of Node, which does not use the thread
+   * pool. Names that never resolve would block the threads of the pool.
+   */
   readonly resolve?: Resolve | undefined;
-  /** The maximum time from the name lookup to the response, in milliseconds. Default: `DELIVERY_TIMEOUT_MS`. */
+  /**
+   * The maximum time from the start of the name lookup to the headers of the response, in milliseconds. Default:
+   * `DELIVERY_TIMEOUT_MS`.
+   */
   readonly timeoutMs?: number | undefined;
 }
 
-/** A failure with a known outcome, before a response arrived. */
+/** A failure before a response arrived. The outcome of the failure is known. */
 class SendFailure extends Error {
   readonly outcome: DeliveryOutcome;
   constructor(outcome: DeliveryOutcome) {
@@ -67,9 +77,9 @@ interface Limit {
 }
 
 /**
- * Sends messages to one endpoint, and keeps the connection. Each attempt resolves the name of the endpoint, checks the
- * addresses, and connects only to these addresses. So a name cannot lead to a forbidden address, even if the next
- * lookup returns another address. The sender does not follow redirects.
+ * Sends messages to one endpoint, and keeps the connection open. Each attempt resolves the name of the endpoint, checks
+ * the addresses, and connects only to these addresses. The name is not looked up again for the connection, so it cannot
+ * lead to an address that was not checked. The sender does not follow redirects.
  */
 export class Sender {
   private readonly allowed: readonly Network[];
@@ -151,7 +161,7 @@ export class Sender {
     { ended, until }: Limit,
   ): Promise<number> {
     ended.throwIfAborted();
-    // A process that was stopped and resumed can reach this line before its timer fires.
+    // If the process was stopped and resumed, it can reach this line after the timeout, but before the timer fires.
     if (performance.now() > until) throw new SendFailure("timeout");
     const isPlain = url.startsWith("http:");
     return new Promise((resolve, reject) => {
@@ -168,7 +178,8 @@ export class Sender {
       request.on("information", () => {
         if (++informations > MAX_INFORMATION) request.destroy();
       });
-      // Without this listener, the request would emit no event after a response 101, even if `signal` aborts.
+      // If this listener were missing, the request would emit no event after a response 101. Even `signal` would have
+      // no effect.
       request.on("upgrade", ({ statusCode = 0 }, socket) => {
         socket.destroy();
         resolve(statusCode);
@@ -182,7 +193,10 @@ export class Sender {
   }
 }
 
-/** Reads a short body, so that the connection can be used again. Closes the connection after a longer body. */
+/**
+ * Reads a short body, so that the connection can be used again. Closes the connection if the body is longer or takes
+ * too long.
+ */
 function drop(response: IncomingMessage): void {
   let bytes = 0;
   const timer = setTimeout(() => response.destroy(), BODY_MS);

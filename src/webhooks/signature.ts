@@ -3,7 +3,7 @@ import { WEBHOOK_SECRET_PREFIX } from "../domain/webhook.ts";
 
 /** A message to sign, as in Standard Webhooks. */
 export interface Signable {
-  /** The id is the same for each attempt to deliver an event. */
+  /** The id of the message. All attempts to deliver an event use the same id. */
   readonly id: string;
   /** The time of the attempt, in seconds since 1970. */
   readonly timestamp: number;

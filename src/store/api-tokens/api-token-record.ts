@@ -5,7 +5,7 @@ import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../reco
 
 interface TokenSecret {
   readonly digest: string;
-  /** Undefined if the secret does not expire. */
+  /** The expiry time of the secret. Undefined if the secret does not expire. */
   readonly expireTime: number | undefined;
 }
 
@@ -20,7 +20,11 @@ function secretsFrom(record: StoredRecord, what: string): readonly [current: Tok
   return [{ digest: textOf(record, "digest", what), expireTime }, ...previous];
 }
 
-/** Decodes an API token. @throws RecordUnreadable with the id in its cause, so that an operator can revoke the token */
+/**
+ * Decodes an API token.
+ *
+ * @throws RecordUnreadable. The cause contains the id, so that an operator can revoke the API token
+ */
 export function apiTokenFrom(id: string, record: StoredRecord, now: number): ApiToken {
   const what = `the API token ${id}`;
   const role = record["role"];

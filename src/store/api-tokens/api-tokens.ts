@@ -30,9 +30,9 @@ const READ_AT_ONCE = 50;
 const REVOKED_AT_ONCE = 50;
 
 /**
- * The duration of a pause, in milliseconds. Each step of a revocation begins a pause, during which API tokens cannot
- * create or rotate API tokens. The next step begins before the pause ends. The last step does not end the pause early,
- * because another revocation may be in progress.
+ * The duration of a pause, in milliseconds. While a pause is in progress, API tokens of the environment cannot create
+ * or rotate API tokens. Each step of a revocation begins a new pause, before the pause of the previous step ends. After
+ * the last step, the pause is not ended early, because another revocation may be in progress.
  */
 const PAUSE_MS = 5000;
 
@@ -69,10 +69,13 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     return issued;
   };
 
-  /** Returns the script argument `issuer`, which is empty if the caller is not an API token in Redis. */
+  /** Returns the script argument `issuer`. The argument is empty if the caller is not an API token in Redis. */
   const issuerOf = (id: string) => (isResourceId(id) ? id : "");
 
-  /** Throws ApiTokenNotFound for a malformed id, without the id: a caller may have passed a secret by mistake. */
+  /**
+   * Throws ApiTokenNotFound if an id is malformed. The error does not contain the id, because the caller may have
+   * passed a secret by mistake.
+   */
   const requireId = (id: string): void => {
     if (!isResourceId(id)) throw new ApiTokenNotFound();
   };
@@ -155,8 +158,8 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         revoked += Number(answer[2]);
       };
       await revokeSome([id], issued ? PAUSE_MS : undefined);
-      // If the pause ends before the last step, API tokens that are not yet revoked can create or rotate further API
-      // tokens. The next call of `issuedBy` finds the further API tokens.
+      // If a pause ends before the next step, API tokens that are not yet revoked can create or rotate more API tokens.
+      // The next call of `issuedBy` finds these new API tokens as well.
       for (let ids = [""]; issued && ids.length > 0; ) {
         ids = await issuedBy(id, number);
         for (let start = 0; start < ids.length; start += REVOKED_AT_ONCE)

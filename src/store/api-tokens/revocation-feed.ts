@@ -10,7 +10,7 @@ import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
 
 const RETRY_MS = 100;
 
-/** If the Redis user lacks the right to subscribe or publish: the delay before the next attempt, in milliseconds. */
+/** The delay before the next attempt if the Redis user lacks the right to subscribe or publish, in milliseconds. */
 const REFUSED_MS = 10_000;
 
 const CHECK_MS = 5000;
@@ -20,8 +20,8 @@ const SILENCE_MS = 1000;
 export interface FeedListener extends RevocationListener {
   signingKeysChanged(environment: Environment): void;
   /**
-   * Called if the Redis user lacks the right to subscribe or publish. Until the next call of `missed`, no revocations
-   * are reported.
+   * Called if the Redis user lacks the right to subscribe or publish. Until `missed` is called, no revocations are
+   * reported.
    */
   refused(error: Error): void;
 }
@@ -42,13 +42,13 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
     const redis = node.reads.redis.duplicate({
       lazyConnect: true,
       autoResubscribe: false,
-      // Redis accepts subscriptions while it loads its data.
+      // Do not wait until Redis has loaded its data, because Redis accepts subscriptions during this time.
       enableReadyCheck: false,
       retryStrategy: () => null,
       reconnectOnError: null,
     });
     dropWhenSilent(redis, SILENCE_MS);
-    // The other connections to this Redis report its errors.
+    // Ignore errors of this connection. If Redis fails, the other connections to this Redis report the error.
     redis.on("error", () => {});
     redis.on("message", (_channel, message) => {
       const { news, environment } = newsOf(message) ?? {};
@@ -91,7 +91,10 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
   return () => closed.abort();
 }
 
-/** Waits until the connection is closed, or until its node is no longer a primary. Rejects if a check fails. */
+/**
+ * Waits until the connection is closed, or until the node of the connection is no longer a primary. Rejects if a check
+ * fails.
+ */
 async function waitForLoss(redis: Redis, node: StoreNode, nodes: StoreNodes): Promise<void> {
   const over = new AbortController();
   redis.once("close", () => over.abort());

@@ -169,7 +169,7 @@ describe("the timeouts of calls in a busy process", () => {
       const timeouts = new Timeouts(100);
       const expired: string[] = [];
       const [call] = begin(timeouts, "a", expired);
-      // The pause ends before, in or after the event loop turn of the check.
+      // Depending on the round, the pause ends before, during or after the event loop turn of the check.
       await pause(round % 10);
       if (round % 2) await setImmediate();
       block(120);
@@ -184,7 +184,7 @@ describe("the timeouts of calls in a busy process", () => {
     const timeouts = new Timeouts(10);
     const expired: string[] = [];
     const [call] = begin(timeouts, "a", expired);
-    // The event loop reads the answer in its next turn, after the timers.
+    // The event loop runs the timers first, and reads the answer after them.
     const { port1, port2 } = new MessageChannel();
     port1.once("message", () => timeouts.remove(call as Call));
     port2.postMessage("answer");

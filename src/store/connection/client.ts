@@ -43,26 +43,32 @@ export interface StoreClientOptions {
 
 /** Checks whether the data in Redis has the identity that this process has stored. */
 export interface DataCheck {
-  /** Returns the error with which this process refuses changes. Returns undefined if this process accepts changes. */
+  /**
+   * Returns the error with which this process refuses changes. Returns undefined if this process does not refuse
+   * changes.
+   */
   refusal(): StoreUnavailable | undefined;
   /** Checks the identity of the data now. @throws StoreUnavailable if Redis does not answer */
   check(): Promise<void>;
 }
 
 /**
- * A change that has no effect, and that Redis neither replicates nor writes to disk. Redis refuses this change under
- * the same conditions as other changes, such as full memory or too few replicas.
+ * A change that has no effect. Redis neither replicates this change nor writes it to disk. If Redis refuses other
+ * changes, for example because its memory is full or because it has too few replicas, it refuses this change as well.
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
-/** The share of a call's remaining time in which Redis may start the change. The rest of the time is for the answer. */
+/**
+ * The share of a call's remaining time in which Redis may start the change. In the rest of the time, the answer must
+ * arrive.
+ */
 const CHANGE_SHARE = 0.9;
 
 /** The number of checks for expired calls within one timeout. The interval is at least 5 ms and at most 50 ms. */
 const CHECKS = 20;
 
 /**
- * The maximum number of attempts of a change. A change that reached Redis after its deadline is sent again while the
+ * The maximum number of attempts of a change. If a change reached Redis after its deadline, it is sent again while the
  * call has time.
  */
 const MAX_ATTEMPTS = 3;
@@ -105,7 +111,7 @@ export class StoreClient implements StoreProbe {
    * Runs one read command at the node of its key.
    *
    * @param args the arguments of the command. The first argument is the key
-   * @param outcome the `outcome` of the thrown error, if the read belongs to a change
+   * @param outcome if the read belongs to a change, the `outcome` of the thrown error
    * @throws StoreUnavailable if the read fails or exceeds the timeout; RecordUnreadable if the key has another type
    */
   run<Name extends CommandName>(
@@ -121,8 +127,8 @@ export class StoreClient implements StoreProbe {
   /**
    * Runs a read script at the node of its first key.
    *
-   * @param whileMoving reads the values with single commands. Called if Redis refuses the script because the slot of
-   *   the keys is migrating. Default: the call waits for the end of the migration
+   * @param whileMoving reads the same values with single commands. Called if Redis refuses the script because the slot
+   *   of the keys is migrating. If not given, the call waits for the end of the migration
    * @throws the errors of `run`
    */
   ask<Key extends string, Arg extends string>(
@@ -142,12 +148,14 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Makes a change in one round trip, by a script with a deadline at the node of its first key. With `minReplicas`, a
-   * second round trip waits for the replicas. If the script reached Redis after the deadline, or if another node has
-   * the key, the script is sent again. If the call fails with StoreUnavailable, Redis does not commit the change after
-   * the failure. The outcome of the error states whether Redis may have committed the change before the failure.
+   * Makes a change in one round trip. A script makes the change at the node of its first key, and only before a
+   * deadline. If `minReplicas` is set, a second round trip waits for the replicas. If the script reached Redis after
+   * the deadline, or if another node has the key, the script is sent again.
    *
-   * @throws the errors of `run`; TooFewReplicas if the change is committed
+   * If the call fails with StoreUnavailable, Redis does not commit the change after the failure. The outcome of the
+   * error states whether Redis may have committed the change before the failure.
+   *
+   * @throws the errors of `run`; TooFewReplicas if the change is committed, but too few replicas confirmed it
    */
   change<Key extends string, Arg extends string>(
     operation: string,
@@ -172,8 +180,8 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Checks that all nodes accept changes, or that at least one node answers reads. One node is enough for reads: while
-   * a node is replaced, the service uses the other nodes.
+   * For `changes`, checks that all nodes accept changes. For `reads`, checks that at least one node answers. One node
+   * is enough for reads, because the service still uses the other nodes while one node is replaced.
    *
    * @throws StoreUnavailable; TooFewReplicas if changes are accepted but not confirmed
    */
@@ -211,7 +219,7 @@ interface Sent {
   readonly whileMoving?: (() => Promise<unknown>) | undefined;
 }
 
-/** A read in flight. Its timeout starts at its creation. */
+/** A read in flight. The timeout of the read starts when this object is created. */
 class RoundTrip<T> implements NodeCall<T>, TimedCall {
   readonly operation: string;
   /** The outcome of the change. Undefined if the call does not belong to a change. */
@@ -310,7 +318,7 @@ class Change extends RoundTrip<string[]> {
       } catch (error) {
         if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) this.outcome = "not_made";
         if (isNotSent(error) || isRefusal(error)) throw error;
-        // Redis may still run the script until the deadline. The call therefore fails only at its timeout.
+        // Redis may still run the script until the deadline. The call must therefore not fail before its timeout.
         return new Promise(() => {});
       }
       clock.learn(Number(answer[1]), sent, performance.now());
@@ -337,7 +345,7 @@ function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainE
   if (error instanceof DomainError) return error;
   if (error instanceof NotConfirmed) return new TooFewReplicas(error.cause);
   const message = messageOf(error);
-  // An ioredis error contains the command with its secret arguments. Only the message is safe to keep.
+  // Keep only the message of an ioredis error. The error itself contains the command with its secret arguments.
   const code = errorCodeOf(error);
   if (code === "WRONGTYPE") return new RecordUnreadable(new Error(message));
   const explained =
@@ -368,11 +376,11 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
 /**
  * Sends a command or a script.
  *
- * @param args for a command its arguments, with the key first; for a script the result of `argumentsOf`
+ * @param args for a command, its arguments, with the key first. For a script, the result of `argumentsOf`
  * @param asking whether the slot of the key is migrating to this node of a Cluster (ASK). The key has arrived, but
- *   other keys of the slot may still be missing. Without these keys, a script could create a group twice, or not find a
- *   token. Therefore, only commands and scripts with one key are sent. Other scripts must wait until the whole slot has
- *   arrived
+ *   other keys of the slot may still be missing. If keys are missing, a script could create a group twice, or not find
+ *   a token. Therefore, only commands and scripts with one key are sent. Other scripts must wait until the whole slot
+ *   has arrived
  * @throws KeysMoving if the script must wait
  */
 export function send<T>(
@@ -401,11 +409,11 @@ export interface TimedCall {
 }
 
 /**
- * Expires calls at their timeouts. All calls have the same timeout, so the calls expire in the order of their starts.
- * One list and one timer are therefore enough.
+ * Expires calls at their timeouts. Every call has the same timeout, so the calls expire in the order in which they
+ * started. One list and one timer are therefore enough.
  *
- * A `Set` would also keep the order. But V8 often replaces the table of a `Set`. The old tables still
- * reference their calls, so calls that had ended stayed in memory. This doubled the garbage to collect.
+ * A `Set` keeps this order too, but V8 often replaces the table of a `Set`. The replaced tables still referenced their
+ * calls, so ended calls stayed in memory, and the amount of garbage doubled.
  *
  * The clock stops while the process is too busy to read answers, because Redis does not cause this delay.
  */
@@ -415,7 +423,7 @@ export class Timeouts {
   #first: TimedCall | undefined;
   #last: TimedCall | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** The planned time of the next step (the timer, or the check after the timer), by `performance.now()`. */
+  /** The planned time of the next step, by `performance.now()`. A step is the timer, or the check after the timer. */
   #due = 0;
   /** The total time in which the process was too busy, in milliseconds. */
   #busyMs = 0;

@@ -9,10 +9,10 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
 }
 
 /**
- * An estimate of Redis' clock that is never ahead of that clock. So a deadline never passes later in Redis than in this
- * process.
+ * An estimate of Redis' clock that is never ahead of Redis' clock. When a deadline has passed by Redis' clock, it has
+ * therefore passed in this process as well.
  *
- * Redis reads its clock between the arrival of the command and the answer. The times at which the command was sent and
+ * Redis reads its clock after the command arrives and before it answers. The times at which the command was sent and
  * the answer arrived therefore bound the difference between the clocks. If the estimated difference is outside of these
  * bounds, the lower bound replaces the estimate. The estimate therefore follows a clock that drifts or is set.
  */

@@ -16,24 +16,31 @@ export function slotOf(key: string): number {
 }
 
 /**
- * The number of redirections that a call follows without a pause. Each further redirection follows after `PAUSE_MS`.
+ * The number of redirections that a call follows immediately. The call pauses for `PAUSE_MS` before each redirection
+ * after these.
  */
 const QUICK_HOPS = 5;
 
-/** The pause before each further redirection, and before a retry while a slot is migrating, in milliseconds. */
+/**
+ * The pause before a redirection after the first `QUICK_HOPS`, in milliseconds. While a slot is migrating, the pause
+ * before a retry is the same.
+ */
 const PAUSE_MS = 25;
 
-/** The maximum time for which a redirected call waits for the connection to its new node, in milliseconds. */
+/** The maximum time for which a redirected call waits until its new node is connected, in milliseconds. */
 const CONNECT_TIMEOUT_MS = 500;
 
 const CONNECT_CHECK_MS = 5;
 
-/** The maximum number of commands that wait for one node. A slow node must leave room for calls to other nodes. */
+/**
+ * The maximum number of commands that wait for one node. If a node is slow, this limit leaves room for calls to other
+ * nodes.
+ */
 const MAX_WAITING = MAX_CALLS / 8;
 
 const SLOTS_TIMEOUT_MS = 300;
 
-/** The pause before a CLUSTER SLOTS query, in milliseconds. Calls that fail at the same time then share one query. */
+/** The pause before a CLUSTER SLOTS query, in milliseconds. Calls that fail during this pause share the query. */
 const REFRESH_DELAY_MS = 20;
 
 const REFRESH_INTERVAL_MS = 500;
@@ -47,9 +54,9 @@ interface Range {
 }
 
 /**
- * The nodes of a Redis Cluster, each with some of the slots. Each node has its own connections, so a slow or silent
- * node does not delay calls to other nodes. A redirected command (MOVED, ASK) did not run, so the command is sent to
- * the other node. A command whose connection was lost is not sent again.
+ * The nodes of a Redis Cluster. Each node has some of the slots. Each node has separate connections, so a slow or
+ * silent node does not delay calls to other nodes. If a node redirects a command (MOVED, ASK), the command did not run,
+ * so it is sent to the other node. If the connection of a command is lost, the command is not sent again.
  */
 export class ClusterNodes implements StoreNodes {
   readonly #target: RedisTarget;
@@ -133,7 +140,7 @@ export class ClusterNodes implements StoreNodes {
 
   /** Returns the node to which a call is redirected. Waits up to `CONNECT_TIMEOUT_MS` until the node is ready. */
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
-    // The redirection contains no host if both nodes have the same host.
+    // If both nodes have the same host, the redirection contains no host.
     const host = to.host || (from?.reads.redis.options.host ?? "");
     const node = this.#open({ host, port: to.port });
     if (kind === "moved") this.#slots[slot] = node;
@@ -153,7 +160,7 @@ export class ClusterNodes implements StoreNodes {
         ...this.#options,
         onReady: () => {
           this.#refreshSoon();
-          // REDIS_URL may contain a node without slots, which `#adopt` closes.
+          // If REDIS_URL contains a node that has no slots, the node is not a master here, and `#adopt` closes it.
           if (this.#masters.includes(node)) this.#options.onReady();
         },
         onClose: () => this.#refreshSoon(),
@@ -189,8 +196,8 @@ export class ClusterNodes implements StoreNodes {
   }
 
   /**
-   * Reads the slots from a few connected nodes. Each call queries the next nodes. Returns the most frequent answer,
-   * because a single node may be separated from the other nodes.
+   * Reads the slots from a few connected nodes. The next call reads from the next nodes. Returns the most frequent
+   * answer, because a single node may have lost contact with the other nodes.
    */
   async #readSlots(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);
@@ -218,7 +225,7 @@ export class ClusterNodes implements StoreNodes {
     if (masters.size === 0) return;
     for (const [name, node] of this.#nodes) {
       if (!masters.has(node)) {
-        // The node has no slots, but may still answer commands in flight.
+        // The node has no slots. Close it later, because it may still answer commands in flight.
         this.#nodes.delete(name);
         setTimeout(() => node.close(), this.#options.timeoutMs).unref();
       } else if (!before.includes(node) && node.isReady()) this.#options.onReady();
@@ -231,7 +238,10 @@ async function readSlots({ reads: { redis } }: StoreNode): Promise<readonly Rang
   return answer && rangesOf(answer, redis.options.host ?? "");
 }
 
-/** Parses the answer of CLUSTER SLOTS: for each range its first and last slot, and its nodes, the master first. */
+/**
+ * Parses the answer of CLUSTER SLOTS. For each range, the answer contains the first slot, the last slot and the nodes.
+ * The first node is the master.
+ */
 function rangesOf(answer: unknown, queriedHost: string): readonly Range[] {
   const rows = answer as [number, number, [string | null, number], ...unknown[]][];
   return rows

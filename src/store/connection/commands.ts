@@ -1,4 +1,7 @@
-/** The Redis commands that the service sends outside of scripts. The first argument of each command is its only key. */
+/**
+ * The Redis commands that the service sends outside of scripts. Each command has one key, and this key is the first
+ * argument.
+ */
 export interface PlainCommands {
   get(key: string): Promise<string | null>;
   hgetall(key: string): Promise<Record<string, string>>;

@@ -10,7 +10,8 @@ import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 export interface NodeOptions {
   /**
-   * The timeout of a call, in milliseconds. If commands wait this long without any answer, the connection is closed.
+   * The timeout of a call, in milliseconds. If commands are waiting, and no answer arrives for this time, the
+   * connection is closed.
    */
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
@@ -21,7 +22,7 @@ export interface NodeOptions {
   readonly checkConnection?: (redis: Redis) => Promise<void>;
   readonly onReady: () => void;
   readonly onClose?: () => void;
-  /** Called when a connection is replaced because its node became a replica. */
+  /** Called when a connection is replaced because the node of the connection became a replica. */
   readonly onDemoted?: () => void;
 }
 
@@ -31,7 +32,7 @@ export type ScriptedRedis = Redis &
     runScript(script: Pick<Script, "name" | "lua">, args: readonly unknown[]): Promise<unknown>;
   };
 
-/** A connection to Redis, which is opened again after each loss. */
+/** A connection to Redis. If the connection is lost, it is opened again. */
 export interface StoreConnection {
   readonly redis: ScriptedRedis;
   /** The clock of Redis. Undefined while the connection is not ready. */
@@ -43,7 +44,7 @@ export interface StoreConnection {
 
 const MIN_SILENCE_MS = 100;
 
-/** ioredis may stop reconnecting. The service then waits for this time, in milliseconds, and connects again. */
+/** The time after which the service connects again if ioredis has stopped reconnecting, in milliseconds. */
 const RECONNECT_MS = 100;
 
 export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
@@ -82,8 +83,8 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     onClose?.();
   });
   redis.on("end", () => {
-    // ioredis stops reconnecting if its connector fails, or if the client is closed while the connector queries the
-    // Sentinels.
+    // ioredis stops reconnecting if its connector fails. It also stops if the client is closed while the connector
+    // queries the Sentinels.
     setTimeout(() => isClosed || redis.connect().catch(() => {}), RECONNECT_MS).unref();
   });
   redis.on("ready", async () => {
@@ -92,12 +93,12 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
       const checked = requireUsable(redis, { isCluster: destination.topology === "cluster", waits: minReplicas > 0 });
       const requested = Promise.all([
         readClock(redis),
-        // If this check fails and the connection stays open, the service repeats the check later.
+        // If this check fails, but the connection stays open, ignore the error. The service repeats the check later.
         checkConnection?.(redis).catch(() => {}),
       ]).then(([clock]) => {
         if (connection.losses === losses) connection.clock = clock;
       });
-      // If `checked` rejects, `requested` may also reject. Only the error of `checked` is reported.
+      // If `checked` rejects, `requested` may reject as well. Only the error of `checked` is reported.
       requested.catch(() => {});
       await checked;
       await requested;
@@ -168,9 +169,9 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
 
 /**
  * Returns the ioredis option `reconnectOnError`. If Redis refuses a change with READONLY, the node has become a
- * replica. If the destination then leads to a primary, the option replaces the connection. While the destination leads
- * to a replica, the connection stays open for reads. The option always returns false, so that ioredis does not
- * reconnect as well.
+ * replica. In this case, the option checks whether the destination leads to a primary now. If so, it replaces the
+ * connection. If the destination still leads to a replica, the connection stays open for reads. The option always
+ * returns false, so that ioredis does not reconnect as well.
  */
 function replaceOnDemotion(destination: RedisDestination, replace: () => void): RedisOptions["reconnectOnError"] {
   let isChecking = false;

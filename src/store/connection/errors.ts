@@ -1,6 +1,6 @@
 import type { HostPort } from "./url.ts";
 
-/* No other file parses the error messages of Redis and ioredis. */
+/* Only this file parses the error messages of Redis and ioredis. */
 
 /** Redis cannot be used with this configuration. The message contains the remedy. A retry does not help. */
 export class StoreMisconfigured extends Error {
@@ -11,7 +11,7 @@ export class NotSent extends Error {
   override readonly name: string = "NotSent";
 }
 
-/** The error of a command that was not sent, because its slot is migrating to another node of the Cluster. */
+/** A command was not sent, because the slot of its keys is migrating to another node of the Cluster. */
 export class KeysMoving extends NotSent {
   override readonly name = "KeysMoving";
   constructor() {
@@ -19,7 +19,7 @@ export class KeysMoving extends NotSent {
   }
 }
 
-/** The error of a committed change that too few replicas confirmed. The cause contains the reason. */
+/** A change is committed, but too few replicas confirmed it. The cause contains the reason. */
 export class NotConfirmed extends Error {
   override readonly name = "NotConfirmed";
   constructor(cause: unknown) {
@@ -37,7 +37,10 @@ export function isNotSent(error: unknown): boolean {
 
 const NOT_ANSWERED = /maxRetriesPerRequest|Connection is closed|Stream isn't writeable/;
 
-/** Returns the message of an error, without the option names and states of ioredis. */
+/**
+ * Returns the message of an error. If the error is an ioredis error of a lost connection, returns a message that does
+ * not mention options and states of ioredis.
+ */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   const text = error instanceof Error ? error.message : String(error);
@@ -50,7 +53,8 @@ export function isRefusal(error: unknown): error is Error {
 }
 
 /**
- * The error codes of Redis. Scripts, proxies and managed services write words before codes: `ERR MOVED 1 HOST:PORT`.
+ * The error codes of Redis. A code need not be the first word. Scripts, proxies and managed services write words before
+ * it: `ERR MOVED 1 HOST:PORT`.
  */
 const CODES = [
   ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "BUSY", "NOSCRIPT"],
@@ -58,12 +62,15 @@ const CODES = [
 ];
 
 /**
- * Matches one of these codes or, without such a code, the first word. Text after a quotation mark may be input, so this
- * text is ignored.
+ * Matches one of these codes. If the text contains none of these codes, matches the first word. Text after a quotation
+ * mark is ignored, because this text may be input.
  */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
-/** Returns the code of a Redis error, such as NOAUTH. Returns undefined for any other error. */
+/**
+ * Returns the code of a Redis error, such as NOAUTH. Returns undefined if the error is not a Redis error, or has no
+ * code.
+ */
 export function errorCodeOf(error: unknown): string | undefined {
   const [, known, first] = (isRefusal(error) && CODE.exec(error.message)) || [];
   return known ?? first;
@@ -82,7 +89,7 @@ export function isPasswordRefusal(error: Error): boolean {
   return code === "WRONGPASS" || code === "NOAUTH";
 }
 
-/** The codes for keys on another node, and for a node that cannot serve its keys now. */
+/** The codes that mean that another node has the key, or that the node cannot serve its keys now. */
 const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
   "MOVED",
   "ASK",
@@ -94,12 +101,13 @@ const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
 ]);
 
 /**
- * The codes with which a script can fail only before its first write. A script reads all its keys before its first
- * write, and Redis checks the conditions of writes only at the first write.
+ * If a script fails with one of these codes, it has written nothing. A script reads all its keys before its first
+ * write. Redis checks at the first write whether writes are possible, and does not check this again after the first
+ * write.
  */
 const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
 
-/** The codes with which Redis refuses to start a command or a script. */
+/** If Redis refuses a command or a script with one of these codes, the command or the script has not started. */
 const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
   ...BEFORE_WRITES,
   ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
@@ -107,13 +115,16 @@ const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
 
 const IN_SCRIPT = "@user_script";
 
-/** Returns whether a script failed because its slot is migrating. Redis stops such a script before its first write. */
+/**
+ * Returns whether a script failed because the slot of its keys is migrating. Redis stops the script before its first
+ * write.
+ */
 function isKeyMoving({ message }: Error): boolean {
   return message.includes("non local key");
 }
 
 /**
- * Returns whether an error proves that the command or script changed nothing. After any other error, a script may have
+ * Returns whether an error proves that the command or script changed nothing. If the result is false, a script may have
  * written.
  */
 export function changedNothing(error: Error): boolean {
@@ -131,12 +142,18 @@ export function isMoving(error: unknown): boolean {
   return redirectionOf(error)?.kind === "wait";
 }
 
-/** The destination of a command that did not run. `wait`: the node that will have the slot after a pause. */
+/**
+ * The destination of a command that did not run. `wait`: send the command after a pause, to the node that has the slot
+ * then.
+ */
 export type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };
 
-/** Returns the destination to which a node of a Cluster redirects a command. Returns undefined for any other error. */
+/**
+ * Returns the destination to which a node of a Cluster redirects a command. Returns undefined if the error is no
+ * redirection.
+ */
 export function redirectionOf(error: unknown): Redirection | undefined {
   if (error instanceof KeysMoving) return { kind: "wait" };
   if (!isRefusal(error)) return undefined;

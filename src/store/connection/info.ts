@@ -34,7 +34,9 @@ export async function durabilityWarnings(client: StoreClient, minReplicas: numbe
   return [...new Set(ofNodes.flat())];
 }
 
-/** Returns the advice to increase `hash-max-listpack-value`. Returns undefined if no node has the default 64. */
+/**
+ * Returns the advice to increase `hash-max-listpack-value`. Returns undefined if no node uses the default value of 64.
+ */
 export async function memoryAdvice(client: StoreClient): Promise<string | undefined> {
   const settings = await client.each("info", (redis) => settingOf(redis, "hash-max-listpack-value"));
   if (!settings.includes("64")) return undefined;
@@ -73,7 +75,7 @@ function settingOf(redis: Redis, name: string): Promise<string | undefined> {
   return redis.config("GET", name).then((answer) => (answer as string[])[1], undefinedIfDenied);
 }
 
-/** Returns undefined if the user may not send the command, and throws any other error. */
+/** Returns undefined if the user may not send the command. Throws all other errors. */
 function undefinedIfDenied(error: Error): undefined {
   if (!["NOPERM", "ERR"].includes(errorCodeOf(error) ?? "")) throw error;
   return undefined;

@@ -4,7 +4,7 @@ import { listen, waitFor } from "@user-group-service/testing/wait";
 import { AbstractConnector, Command, Redis, type RedisOptions } from "ioredis";
 import { afterEach, describe, expect, it } from "vitest";
 
-/** The answers to some commands. The server answers all other commands with OK. */
+/** The answers to some commands. The server answers OK to each command that is not in this list. */
 const ANSWERS: Readonly<Record<string, string>> = { info: bulk("role:master\r\nloading:0\r\n"), get: bulk("é") };
 
 const opened: (() => void)[] = [];
@@ -107,7 +107,7 @@ describe("the connectors of ioredis:", () => {
     let connector: Connector | undefined;
     const redis = await connected(server, { Connector: connectorOf(server, (made) => (connector = made)) });
     expect(connector?.isConnecting).toBe(true);
-    // This socket does not confirm the close.
+    // This socket does not confirm that it is closed.
     redis.stream.end = () => redis.stream;
     redis.disconnect();
     expect(connector?.isConnecting).toBe(false);
@@ -178,7 +178,7 @@ function connectorOf(
 
 interface FakeRedis {
   readonly port: number;
-  /** The received commands, without CLIENT. */
+  /** The received commands, except CLIENT. */
   readonly commands: string[][];
   connections: number;
   isSilent: boolean;

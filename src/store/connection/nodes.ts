@@ -9,33 +9,33 @@ export interface NodeCall<T> {
   sendTo(node: StoreNode, asking: boolean): Promise<T>;
 }
 
-/** The nodes of one Redis, of a master behind Sentinels, or of a Cluster. */
+/** The nodes of one Redis. The Redis is a single node, a master behind Sentinels, or a Cluster. */
 export interface StoreNodes {
   /**
-   * Sends a call to the node that has a key. If the node redirects the call, the call has not run, and is sent to the
-   * other node. If the node cannot run the call yet, the call is sent again later.
+   * Sends a call to the node that has a key. If the node redirects the call, the call has not run, so it is sent to the
+   * other node. If the node cannot run the call yet, the call is sent again after a pause.
    *
    * @throws NotSent if no node can be reached; otherwise the error of the call
    */
   at<T>(key: string, call: NodeCall<T>): Promise<T>;
   masters(): readonly StoreNode[];
-  /** Returns a key that begins with `base`, and whose slot the node has. */
+  /** Returns a key that begins with `base`. The node has the slot of this key. */
   keyOf(node: StoreNode, base: string): string;
   isReady(): boolean;
   close(): void;
 }
 
-/** The share of the timeout for which one WAIT may delay later changes. */
+/** The share of the timeout for which one WAIT may delay the changes after it. */
 const WAIT_SHARE = 0.8;
 
 export class StoreNode {
-  /** The address of the master, or its name in the Sentinel configuration, for the log. */
+  /** The name of the node for the log. This is its address, or the name of the master in the Sentinel configuration. */
   readonly name: string;
-  /** The connection for reads and, without `minReplicas`, for changes. */
+  /** The connection for reads. If `minReplicas` is 0, changes use this connection as well. */
   readonly reads: StoreConnection;
   /**
-   * The connection for changes. With `minReplicas`, this connection is separate, because WAIT delays all later
-   * commands.
+   * The connection for changes. If `minReplicas` is not 0, this is a separate connection, because WAIT delays all
+   * commands after it on the same connection.
    */
   readonly changes: StoreConnection;
   readonly connections: readonly StoreConnection[];
@@ -61,8 +61,8 @@ export class StoreNode {
 export function openNode(name: string, destination: RedisDestination, options: NodeOptions): StoreNode {
   const { timeoutMs, minReplicas = 0 } = options;
   const reads = connect(destination, options);
-  // The connection for reads sends no changes, and therefore never receives READONLY. After a demotion, this connection
-  // is therefore replaced together with the connection for changes.
+  // The connection for reads sends no changes, and therefore never receives READONLY. If a demotion replaces the
+  // connection for changes, replace this connection as well.
   const changes = () => connect(destination, { ...options, onDemoted: () => reads.replace() });
   const replicas = minReplicas > 0 ? new Replicas(changes(), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
   return new StoreNode(name, reads, replicas);
@@ -84,9 +84,9 @@ export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
 }
 
 /**
- * Waits for the replicas of one connection. During a WAIT, Redis runs no other command of that connection, so only one
- * WAIT at a time is in flight. A WAIT covers all changes that Redis answered before this process sent the WAIT. Later
- * changes share the next WAIT.
+ * Waits for the replicas of one connection. During a WAIT, Redis runs no other command of the connection, so only one
+ * WAIT at a time is in flight. A WAIT covers all changes that Redis answered before this process sent the WAIT. All
+ * changes that Redis answers during a WAIT share the next WAIT.
  */
 class Replicas {
   readonly connection: StoreConnection;
@@ -94,10 +94,10 @@ class Replicas {
   readonly #longestMs: number;
   #currentWait: Promise<unknown> = Promise.resolve();
   #nextWait: Promise<number> | undefined;
-  /** The maximum remaining time of the callers that share the next WAIT, in milliseconds. */
+  /** The longest remaining time of the callers that share the next WAIT, in milliseconds. */
   #nextLeftMs = 0;
 
-  /** @param longestMs the maximum time for which one WAIT may delay later changes, in milliseconds */
+  /** @param longestMs the maximum time for which one WAIT may delay the changes after it, in milliseconds */
   constructor(connection: StoreConnection, count: number, longestMs: number) {
     this.connection = connection;
     this.#count = count;
@@ -121,7 +121,7 @@ class Replicas {
       throw new NotConfirmed(cause);
     }
     if (confirmed < this.#count) throw new NotConfirmed(new Error(`${confirmed} of ${this.#count} replicas confirmed`));
-    // A new connection may lead to another Redis, whose replicas do not have the change.
+    // After a loss, the connection may lead to another Redis. The replicas of this Redis do not have the change.
     if (losses !== this.connection.losses) throw new NotConfirmed(new Error("connection lost"));
   }
 

@@ -13,16 +13,16 @@ export interface OpenOptions
   extends StoreClientOptions,
     Partial<Pick<NodeOptions, "minReplicas" | "checkConnection" | "onError" | "onReady">>,
     Partial<Readonly<RedisSecrets>> {
-  /** The time after which a Cluster is used without its missing shards, in milliseconds. Default: 5000. */
+  /** The time after which a Cluster is used even if some of its shards are missing, in milliseconds. Default: 5000. */
   readonly shardsMs?: number;
 }
 
 export interface Opening {
-  /** The client, whose calls fail until a connection is ready. */
+  /** The client. Calls of the client fail until a connection is ready. */
   readonly client: StoreClient;
   /**
-   * Waits without a limit until Redis is ready: every shard of a Cluster, or at least one shard after `shardsMs`.
-   * Rejects with StoreMisconfigured if Redis cannot be used with this configuration.
+   * Waits until Redis is ready, without a time limit. A Cluster is ready if every shard is ready. After `shardsMs`, one
+   * ready shard is enough. Rejects with StoreMisconfigured if Redis cannot be used with this configuration.
    */
   readonly opened: Promise<void>;
 }
@@ -49,7 +49,7 @@ export function openRedis(url: string, options: OpenOptions): Opening {
     ...options,
     onError: (error) => {
       if (!isStarting) options.onError?.(error);
-      // `opened` rejects with this fault. Later errors are consequences of this fault, and are not reported.
+      // `opened` rejects with this fault. Errors after it are consequences of this fault, and are not reported.
       else if (error instanceof StoreMisconfigured) fault ??= error;
       else if (!fault) void reportAtStart(error);
     },
@@ -80,9 +80,9 @@ export function openRedis(url: string, options: OpenOptions): Opening {
 }
 
 /**
- * Checks that Redis accepts a password on every ready connection. After a refusal, the connection stays usable. Nodes
- * without a ready connection are skipped, because such nodes may refuse even the former password. A silent node delays
- * the check only until `dropWhenSilent` closes its connection.
+ * Checks that Redis accepts a password on every ready connection. If Redis refuses the password, the connection stays
+ * usable. Nodes that have no ready connection are skipped, because such a node may refuse even the current password. If
+ * a node does not answer, the check ends when `dropWhenSilent` closes the connection.
  *
  * @throws StoreMisconfigured if Redis refuses the password; StoreUnavailable if Redis does not answer
  */

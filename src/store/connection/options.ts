@@ -4,7 +4,7 @@ import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
 import { isAnswerTo, isPasswordRefusal, messageOf, StoreMisconfigured } from "./errors.ts";
 import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
 
-/** The destination of a connection: a node, or the current master of the Sentinels. */
+/** The destination of a connection. If `to` is the Sentinels, the destination is the current master. */
 export interface RedisDestination extends RedisLogin, Pick<RedisTarget, "topology"> {
   readonly to: HostPort | Sentinels;
 }
@@ -21,7 +21,8 @@ export function redisOptions(destination: RedisDestination): RedisOptions {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 500,
-    // The interval of checks while Redis loads its data. Redis' own estimate is too coarse: whole seconds.
+    // The interval of the checks whether Redis has loaded its data. Redis estimates the remaining time only in whole
+    // seconds, which is too coarse.
     maxLoadingRetryTime: 100,
   };
 }
@@ -31,8 +32,9 @@ type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 /**
  * Returns the ioredis options of a connection that reconnects after each loss.
  *
- * The connector of ioredis (5.11.1) listens for only the first error of a connection. An untrusted certificate causes a
- * second error, the TLS alert of the host. Without a listener, the second error would end the process.
+ * The option `Connector` replaces the connector of ioredis (5.11.1), which listens for only the first error of a
+ * connection. An untrusted certificate causes a second error, which is the TLS alert of the host. If nothing listened for
+ * the second error, it would end the process.
  */
 function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPort | Sentinels): RedisOptions {
   const host = "host" in to ? to : undefined;
@@ -83,9 +85,7 @@ export function newRedis(options: RedisOptions, passwordOf: () => string | undef
   return redis;
 }
 
-/**
- * If a wrong configuration caused an error, returns the error for the operator. Returns undefined for any other error.
- */
+/** If a wrong configuration caused an error, returns the error for the operator. Otherwise returns undefined. */
 export function configurationFault(
   error: Error,
   { db, secrets: { password } }: RedisLogin,
@@ -106,7 +106,10 @@ export function configurationFault(
 
 const SENTINEL_TIMEOUT_MS = 500;
 
-/** The channel for failovers, with messages of the form NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
+/**
+ * The channel on which Sentinels announce failovers. The messages have the form NAME OLD-HOST OLD-PORT NEW-HOST
+ * NEW-PORT.
+ */
 const SWITCH_CHANNEL = "+switch-master";
 
 /**
@@ -114,8 +117,8 @@ const SWITCH_CHANNEL = "+switch-master";
  * master, the connections to the old master are closed. If no Sentinel answers, new connections use the last known
  * master as long as this Redis is a master.
  *
- * This class replaces the Sentinel support of ioredis (5.11.1). That support writes to standard error when a Sentinel
- * is down, and closes connections at the failover of any master.
+ * This class replaces the Sentinel support of ioredis (5.11.1). The support of ioredis writes to standard error when a
+ * Sentinel is down. It also closes connections when a Sentinel announces a failover of another master.
  */
 export class Sentinels {
   readonly #target: RedisTarget;
@@ -136,11 +139,11 @@ export class Sentinels {
   }
 
   /**
-   * Queries the Sentinels one after the other, until a Sentinel returns the master. If no Sentinel answers, returns the
-   * last known master.
+   * Queries the Sentinels one after the other. Stops when a Sentinel returns the master. If no Sentinel returns a
+   * master, returns the last known master.
    *
-   * @throws StoreMisconfigured if the Sentinels have no such master or require a password; Error if no Sentinel answers
-   *   and no master is known
+   * @throws StoreMisconfigured if the Sentinels do not know the name of the master, or require a password; Error if no
+   *   Sentinel answers and no master is known
    */
   async findMaster(): Promise<HostPort> {
     const { master } = this.#target;

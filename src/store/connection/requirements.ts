@@ -4,14 +4,14 @@ import { errorCodeOf, isNoCluster, isRefusal, StoreMisconfigured } from "./error
 /** A key that never exists, for health checks. */
 export const PROBE_KEY = "ug:probe";
 
-/** The oldest supported version of each server: its major and minor number. */
+/** The oldest supported version of each server. The numbers are the major and the minor number of the version. */
 export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
 
 const onProbeKey = (names: string, args = "") => names.split(" ").map((name) => `${name} ${PROBE_KEY}${args}`);
 
 /**
- * Every command of scripts and calls, with arguments that change nothing: the key does not exist, or Redis refuses the
- * arguments. Redis checks the rights of the user before the arguments.
+ * Every command that scripts and calls use. The arguments change nothing, because the key does not exist, or because
+ * Redis refuses the arguments. Redis checks the rights of the user before the arguments.
  */
 export const TRIALS: readonly string[] = [
   "TIME",
@@ -31,8 +31,9 @@ export const TRIALS: readonly string[] = [
 
 /**
  * Runs commands in a script, so that a refused command is not an error of the connection. Redis checks the rights of
- * the user first, even on a replica, with full memory, and for a slot of another node. The script declares no keys, so
- * any node of a Cluster runs the script. ARGV: the commands. Returns the index and the error of each failed command.
+ * the user before everything else. Therefore, the check works even on a replica, with full memory, and for a slot of
+ * another node. The script declares no keys, so any node of a Cluster runs the script. ARGV contains the commands.
+ * Returns the index and the error of each failed command.
  */
 const TRY = `local failed = {}
 for i = 1, #ARGV do
@@ -48,7 +49,10 @@ return failed`;
 
 const NO_SCRIPT = "0".repeat(40);
 
-/** The first words of the error for a denied command in a script, in Redis 7.0, and in 7.2 and later. */
+/**
+ * The first words of the error if the user may not run a command in a script. Redis 7.0 uses other words than 7.2 and
+ * later.
+ */
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
 interface RequirementOptions {
@@ -64,7 +68,8 @@ interface RequirementOptions {
  */
 export async function requireUsable(redis: Redis, { isCluster, waits }: RequirementOptions): Promise<void> {
   const denied = await Promise.all([
-    // ASKING has no effect here: the next command on this connection is HELLO, which has no key.
+    // This ASKING changes nothing. It applies only to the next command on this connection, and the next command is
+    // HELLO, which has no key.
     isCluster ? redis.asking().then(none, unlessDenied(["+asking"])) : none(),
     requireVersion(redis).then(none),
     isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),
@@ -109,7 +114,7 @@ function deniedOf(answer: unknown): string[] {
 
 const none = (): string[] => [];
 
-/** Returns an error handler. If the user lacks these rights, the handler returns these rights. */
+/** Returns an error handler. If an error shows that the user lacks `rights`, the handler returns `rights`. */
 function unlessDenied(rights: readonly string[]) {
   return (error: Error): string[] => {
     if (errorCodeOf(error) === "NOPERM") return [...rights];

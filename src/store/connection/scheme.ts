@@ -6,8 +6,9 @@ import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 const TIMEOUT_MS = 500;
 
 /**
- * Checks whether REDIS_URL has the wrong scheme: TLS for a host without TLS, or no TLS for a host with TLS. The error
- * of the failed connection, such as a reset or a timeout, does not show this cause.
+ * Checks whether REDIS_URL has the wrong scheme. The scheme is wrong if it requires TLS and the host does not use TLS,
+ * or the other way round. The connection then fails with an error that does not show this cause, such as a reset or a
+ * timeout.
  *
  * @returns an error that contains the right scheme. Undefined if no host answers to the other scheme
  */
@@ -21,7 +22,7 @@ export async function wrongScheme({ tls, topology, hosts }: RedisTarget): Promis
 }
 
 function answersOverTls(host: HostPort): Promise<boolean> {
-  // This connection sends no secret, so any certificate is accepted.
+  // Accept any certificate, because this connection sends no secret.
   const socket = connectTls({
     ...host,
     ...(isIP(host.host) ? {} : { servername: host.host }),
@@ -34,7 +35,7 @@ function answersPlainly(host: HostPort): Promise<boolean> {
   const socket = createConnection({ ...host });
   return settled(socket, (settle) => {
     socket.once("connect", () => socket.write("PING\r\n"));
-    // An error, for example for a missing password, is also an answer.
+    // An error is an answer as well. For example, Redis may require a password.
     socket.once("data", (data) => settle(/^[+-]/.test(data.toString("latin1"))));
   });
 }

@@ -9,14 +9,15 @@ import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
  * Scripts take and return flat arrays of strings. The first element of the result is the outcome.
  *
  * Every change has a deadline, in milliseconds since 1970 by Redis' clock. A change may wait in a socket, or in a
- * stopped Redis, until long after its call has failed. After the deadline, the script therefore changes nothing and
- * returns `late`. If the change is committed, the first element of the result is `done`, and replicas must then confirm
- * the change. The second element is Redis' clock.
+ * stopped Redis, until long after its call has failed. If the deadline has passed, the script therefore changes nothing
+ * and returns `late`. If the script makes the change, the first element of the result is `done`, and the replicas must
+ * confirm the change. The second element is Redis' clock.
  *
  * If Redis' memory is full, Redis refuses a change before the script starts (`#!lua` without `allow-oom`). A script
- * fails at the first key with a wrong type. During the migration of its slot, a script also fails at the first missing
- * key. Before its first write, a script therefore reads every key that it will write. `parts/environment.lua` also
- * reads a key that never exists, so that the script fails at this key during a migration.
+ * fails at the first key with a wrong type. While the slot of its keys is migrating, a script fails at the first
+ * missing key as well. A script must not fail after a write. Before its first write, a script therefore reads every key
+ * that it will write. `parts/environment.lua` also reads a key that never exists. During a migration, the script always
+ * fails at this key.
  */
 
 export interface Script<Key extends string = string, Arg extends string = string> {
@@ -31,17 +32,20 @@ export interface Script<Key extends string = string, Arg extends string = string
   readonly singleKey: boolean;
 }
 
-/** The values of the keys and arguments. True becomes `1`. False and undefined become an empty string. */
+/** The values of the keys and arguments. True becomes `1`. False and undefined become an empty text. */
 export type ScriptArgs<Key extends string = string, Arg extends string = string> = {
   readonly [name in Key]: string;
 } & {
   readonly [name in Arg]: string | number | boolean | undefined;
 } & {
-  /** Arguments without names, which follow the named arguments. */
+  /** Arguments that have no names. They follow the named arguments. */
   readonly extraArgs?: readonly string[];
 };
 
-/** `read`: writes nothing. `change`: writes, with a deadline. `count`: writes disposable values, without a deadline. */
+/**
+ * `read`: the script writes nothing. `change`: the script writes, but only before a deadline. `count`: the script
+ * writes values that may be lost, and has no deadline.
+ */
 type ScriptKind = "read" | "change" | "count";
 
 export type Words<Text extends string> = Text extends `${infer First} ${infer Rest}`
@@ -55,8 +59,8 @@ export interface ScriptDefinition<Keys extends string, Args extends string> {
   readonly keys: Keys;
   readonly args?: Args;
   /**
-   * Whether the script uses only its first key. Default: true with one key. Must be false if the script builds names of
-   * further keys.
+   * Whether the script uses only its first key. Must be false if the script builds the names of more keys. Default:
+   * true if `keys` has one name.
    */
   readonly singleKey?: boolean;
   /** Whether Redis runs the script even if its memory is full. For scripts that revoke or delete. Default: false. */
@@ -85,10 +89,11 @@ const PARTS: { readonly [name: string]: string } = {
 };
 
 /**
- * Assembles a script from its text, the included parts, and local variables for its keys and arguments.
+ * Assembles a script. The script consists of local variables for its keys and arguments, its text, and the included
+ * parts.
  *
  * @param text the Lua text. The text can use `unpack`, and Redis' clock as `micros`, `now` and `nowText`. `extra` is
- *   the index in ARGV of the first argument without a name
+ *   the index in ARGV of the first argument that has no name
  */
 export function defineScript<const Keys extends string, const Args extends string = "">(
   kind: ScriptKind,
@@ -108,7 +113,7 @@ export function defineScript<const Keys extends string, const Args extends strin
   return { name: hash("sha1", lua), lua, keys, args, isChange, singleKey };
 }
 
-/** Returns the arguments of EVAL: the number of keys, the keys, and the other arguments. */
+/** Returns the arguments of EVAL after the script. These are the number of keys, the keys, and the other arguments. */
 export function argumentsOf<Key extends string, Arg extends string>(
   { keys, args: names, isChange }: Script<Key, Arg>,
   args: ScriptArgs<Key, Arg>,

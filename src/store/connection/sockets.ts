@@ -2,13 +2,16 @@ import type { Redis } from "ioredis";
 
 /**
  * Sends the commands of one event loop turn in one write. The auto-pipelining of ioredis has the same effect, but
- * creates more objects: a pipeline per turn, and two promises per command.
+ * creates more objects. It creates a pipeline per turn, and two promises per command.
  */
 export function batchWrites(redis: Redis): void {
   redis.on("connect", () => joinWrites(redis.stream));
 }
 
-/** Joins the strings that are written in one event loop turn. Other writes keep their place between these strings. */
+/**
+ * Joins the strings that are written in one event loop turn. If other data is written between two strings, the order
+ * stays.
+ */
 function joinWrites(connection: Redis["stream"]): void {
   const write = connection.write.bind(connection) as (...args: unknown[]) => boolean;
   const end = connection.end.bind(connection) as (...args: unknown[]) => typeof connection;
@@ -35,10 +38,12 @@ function joinWrites(connection: Redis["stream"]): void {
 const CHECKS = 4;
 
 /**
- * Closes a connection that receives no data for a time while commands wait for answers. ioredis then opens a new
- * connection. The ioredis option `socketTimeout` cannot be used: its timer also closes the next connection (5.11.1).
+ * Closes a connection if commands wait for answers, but no data arrives for some time. After the close, ioredis opens a
+ * new connection. The ioredis option `socketTimeout` (5.11.1) cannot be used, because its timer closes the new
+ * connection as well.
  *
- * @param silenceMs the time without data, in milliseconds. The connection may stay open for up to 25 % longer
+ * @param silenceMs the time in which no data arrives, in milliseconds. The connection may stay open for up to 25 %
+ *   longer
  */
 export function dropWhenSilent(redis: Redis, silenceMs: number): void {
   redis.on("connect", () => {

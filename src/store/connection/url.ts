@@ -7,14 +7,16 @@ export interface HostPort {
 export interface RedisSecrets {
   password: string | undefined;
   sentinelPassword: string | undefined;
-  /** The CA certificates for Redis and the Sentinels, in PEM. Undefined for the CA certificates of the runtime. */
+  /**
+   * The CA certificates for Redis and the Sentinels, in PEM. If undefined, the CA certificates of the runtime apply.
+   */
   ca: string | undefined;
 }
 
 export interface RedisLogin {
   readonly tls: boolean;
   readonly db: number;
-  /** Undefined for the default user of Redis. */
+  /** The user. Undefined if the service logs in as the default user of Redis. */
   readonly username: string | undefined;
   readonly secrets: RedisSecrets;
 }
@@ -23,7 +25,7 @@ export interface RedisTarget extends RedisLogin {
   readonly topology: "node" | "sentinel" | "cluster";
   /** The node, the Sentinels, or the first nodes of the Cluster. */
   readonly hosts: readonly [HostPort, ...HostPort[]];
-  /** The name of the master in the Sentinel configuration. Empty without Sentinels. */
+  /** The name of the master in the Sentinel configuration. Empty if REDIS_URL contains no Sentinels. */
   readonly master: string;
 }
 

@@ -24,7 +24,10 @@ import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } fr
 export interface GroupAnswer {
   readonly record: StoredRecord;
   readonly providedId: string;
-  /** Redis' clock, in milliseconds since 1970, or the clock of this worker if `needsClock` returned false. */
+  /**
+   * The current time, in milliseconds since 1970. By Redis' clock, or by the clock of this worker if `needsClock`
+   * returned false.
+   */
   readonly now: number;
 }
 
@@ -35,8 +38,9 @@ export interface GroupDeps {
 }
 
 /**
- * The fields of a group's hash. The names of the fields have one letter, which saves memory. Versions are microseconds
- * since 1970 by Redis' clock, or later if the clock was set back. Times are milliseconds since 1970.
+ * The fields of a group's hash. The names have one letter to save memory. Times are milliseconds since 1970. Versions
+ * are microseconds since 1970 by Redis' clock. If the clock was set back, a new version is still higher than the last
+ * version.
  */
 export const FIELD = {
   teamId: "g",
@@ -64,14 +68,18 @@ export const FIELD = {
   /** The version of the last change. Missing if this version is `createVersion`. */
   version: "u",
   /**
-   * The creation time of the token. An imported token has the snapshot time of the import, or the later time of the
-   * token that it replaced. Missing if the group and the token were created at the same time.
+   * The creation time of the token. For an imported token, this is the snapshot time of the import. If the imported
+   * token replaced a younger token, this is the creation time of the younger token. Missing if the group and the token
+   * were created at the same time.
    */
   tokenCreateTime: "r",
   /** The digest of the last token with a grace period, even if this period has ended. */
   graceDigest: "x",
   graceUntil: "y",
-  /** The generation of new viewer sessions: the time of the last revocation. Missing before the first revocation. */
+  /**
+   * The generation of new viewer sessions. This is the time of the last revocation. Missing if no sessions were
+   * revoked.
+   */
   generation: "s",
   /** The oldest valid generation of viewer sessions. Missing if all generations are valid. */
   firstGeneration: "b",
@@ -140,7 +148,10 @@ const SUSPENSION_FIELDS = [
 /** The maximum difference between the clocks of Redis and of a worker, in milliseconds. */
 export const CLOCK_DIFFERENCE_MS = 60_000;
 
-/** If a time of the record is close to `now`, returns true: only Redis' clock can decide if the group is suspended. */
+/**
+ * Returns true if a time of the record is close to `now`. In this case, only Redis' clock can decide if the group is
+ * suspended.
+ */
 export function needsClock(record: StoredRecord, now: number): boolean {
   return isClose(record[FIELD.expireTime], now) || isClose(record[FIELD.suspensionUntil], now);
 }
@@ -201,7 +212,11 @@ export function groupFromRecord(
   };
 }
 
-/** Decodes a group for a viewer, whose token may be in its grace period (`isPrevious`). @throws RecordUnreadable */
+/**
+ * Decodes a group for a viewer. `isPrevious` is true if the viewer's token is in its grace period.
+ *
+ * @throws RecordUnreadable
+ */
 export function viewerFromRecord(
   { record, providedId, now }: GroupAnswer,
   environment: Environment,
@@ -221,14 +236,17 @@ export function viewerFromRecord(
 /** The first day of the year 10000, in days since 1970. Earlier dates have at most four digits for the year. */
 const MAX_DAY = 2_932_897;
 
-/** Returns the day of the last resolve. Returns undefined for an invalid day, which must not prevent a resolve. */
+/**
+ * Returns the day of the last resolve. Returns undefined if the day is invalid, because an invalid day must not prevent
+ * a resolve.
+ */
 function resolveDayOf(record: StoredRecord): number | undefined {
   const day = Number(record[FIELD.lastResolveDay]);
   return day > 0 && day < MAX_DAY ? day : undefined;
 }
 
 /**
- * Returns a generation of viewer sessions: the current generation, or with `firstGeneration` the oldest valid
+ * Returns the current generation of viewer sessions. If `field` is `firstGeneration`, returns the oldest valid
  * generation. @throws RecordUnreadable
  */
 export function generationOf(record: StoredRecord, field: "generation" | "firstGeneration" = "generation"): number {
@@ -282,7 +300,10 @@ export function versionOf(record: StoredRecord): string {
   return record[FIELD.version] ?? record[FIELD.createVersion] ?? "";
 }
 
-/** The changed fields: the names in the proto files, and the hash fields to set (field, value, …) and to remove. */
+/**
+ * The changed fields. `names` are the names in the proto files. `set` has the hash fields to set, in the form field,
+ * value, … `removed` has the hash fields to remove.
+ */
 export interface ChangedFields {
   readonly names: string[];
   readonly set: string[];
@@ -301,7 +322,7 @@ export function changedFields(change: UserGroupChange): ChangedFields {
   return fields;
 }
 
-/** Returns the fields of the hash that store a token: field, value, … */
+/** Returns the hash fields that store a token, in the form field, value, … */
 export function tokenFields({ keyId, text, isPacked }: EncryptedToken): string[] {
   return [FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text];
 }
@@ -316,8 +337,8 @@ export function changeArgs({ names, set, removed }: ChangedFields) {
 }
 
 /**
- * Returns the etag of a group. Versions increase, and team ids are unique. A later group with the same id therefore has
- * another etag. Scripts also format etags, and must use this form.
+ * Returns the etag of a group. Versions increase, and team ids are unique. If the group is deleted, a new group with
+ * the same id therefore has another etag. Scripts format etags as well, and must use the same form.
  */
 export function etagOf(teamId: number, version: number | string): string {
   return `${teamId}-${version}`;
@@ -333,7 +354,9 @@ export function digestOf(token: string): string {
   return tokenDigest(token);
 }
 
-/** Returns the arguments for scripts that find a target. @throws TokenNotFound if its token is malformed */
+/**
+ * Returns the arguments for scripts that find a target. @throws TokenNotFound if the token of the target is malformed
+ */
 export function targetArgs(target: UserGroupTarget) {
   if (target.by === "id") return { id: target.providedId, currentDigest: "" };
   return { id: "", currentDigest: digestOf(target.token) };
@@ -342,7 +365,7 @@ export function targetArgs(target: UserGroupTarget) {
 interface RecordReading {
   /** The name of the reads in metrics. */
   readonly operation: string;
-  /** The number of records that are read at the same time. The limit leaves time for other callers of Redis. */
+  /** The number of records that are read concurrently. The limit leaves time for other callers of Redis. */
   readonly atOnce: number;
   readonly fields?: readonly string[];
 }

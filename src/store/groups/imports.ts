@@ -26,7 +26,7 @@ import {
 } from "./group-record.ts";
 
 /**
- * The number of groups that are imported at the same time. The limit bounds the memory for records, and leaves time for
+ * The number of groups that are imported concurrently. The limit bounds the memory for records, and leaves time for
  * other callers of Redis.
  */
 const AT_ONCE = 50;
@@ -57,7 +57,8 @@ export async function importGroups(groups: readonly ImportedUserGroup[], how: Im
   const outcomes: ImportOutcome[] = [];
   for await (const ended of inBatches(groups, AT_ONCE, (group) => importGroup(group, how))) {
     outcomes.push(...ended);
-    // If all imports of a batch failed with StoreUnavailable, each further batch would wait for its timeout.
+    // If all imports of a batch failed with StoreUnavailable, do not begin another batch. It would only wait for its
+    // timeout.
     if (ended.every((each) => each.outcome === "failed" && each.error instanceof StoreUnavailable)) break;
   }
   while (outcomes.length < groups.length) {
@@ -95,8 +96,8 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
 }
 
 /**
- * Compares a group with its record. A token that is younger than the snapshot stays, except with `replaceNewerTokens`.
- * A suspended group keeps its suspension and its expiry time.
+ * Compares a group with its record. If the token of the group is younger than the snapshot, the token stays, unless
+ * `replaceNewerTokens` is true. A suspended group keeps its suspension and its expiry time.
  */
 function planOf(
   { suspension, ...group }: ImportedUserGroup,
@@ -125,7 +126,7 @@ function planOf(
   return { outcome, fields, given, unlessExpired: differing.includes("expireTime") };
 }
 
-/** Writes a group. Returns false if another call has changed the group after its record was read. */
+/** Writes a group. Returns false if another call has changed the group since its record was read. */
 async function write(
   { providedId }: ImportedUserGroup,
   record: StoredRecord,
@@ -136,8 +137,8 @@ async function write(
   const names = [...fields.names];
   if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given !== undefined && given === token) {
-    // A later import with an old snapshot must not replace the new token. The time of the new token is therefore at
-    // least the time of the previous token.
+    // If another import has an old snapshot, it must not replace the new token. The time of the new token is therefore
+    // at least the time of the replaced token.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));
@@ -155,7 +156,7 @@ async function write(
   return answer[0] !== "changed";
 }
 
-/** Restores the index entry of a group's token if Redis has lost this entry. @throws TokenTaken */
+/** Restores the index entry of a group's token if Redis has lost the entry. @throws TokenTaken */
 async function repairEntry({ providedId }: ImportedUserGroup, token: GivenToken, { client, environment }: Import) {
   const { number } = environment;
   const tokens = tokensKey(number, token.digest);

@@ -6,12 +6,12 @@ import type { StoreClient } from "../connection/client.ts";
 import { environmentKey, groupKey } from "../keys.ts";
 import { NOTE_RESOLVES } from "../scripts.ts";
 
-/** The time between the first note and the write of the notes, in milliseconds. */
+/** The notes are written this time after the first note, in milliseconds. */
 const WRITE_AFTER_MS = 60_000;
 
 /**
- * The maximum number of waiting notes. Further notes are dropped, because the next resolve of the group adds its note
- * again.
+ * The maximum number of waiting notes. If this number is reached, a new note is dropped. The next resolve of the same
+ * group adds the note again.
  */
 const MAX_NOTES = 5000;
 
@@ -25,8 +25,9 @@ interface Note {
 }
 
 /**
- * Records the day on which each group was last resolved. A resolve reads the stored day with the group, and adds a note
- * only if that day is before today. Notes are written once a minute, and dropped if Redis does not answer.
+ * Records the day on which each group was last resolved. A resolve reads the stored day together with the group. If the
+ * stored day is before today, the resolve adds a note. Notes are written once a minute. If Redis does not answer, the
+ * notes are dropped.
  */
 export class LastResolves implements LastResolveNotes {
   readonly #client: Pick<StoreClient, "change">;
@@ -64,7 +65,7 @@ export class LastResolves implements LastResolveNotes {
         }
       }
     } catch {
-      // The next resolve of each group adds its note again.
+      // The notes are lost. The next resolve of each group adds its note again.
     }
   }
 }

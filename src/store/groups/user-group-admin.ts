@@ -22,15 +22,19 @@ import { importGroups } from "./imports.ts";
 import { rotate, viewerDigest } from "./user-groups.ts";
 
 /**
- * The time for which Redis stores the revocation of a viewer's sessions, in milliseconds. This time covers the longest
- * session, the longest call, and the difference between clocks.
+ * The time for which Redis stores the revocation of a viewer's sessions, in milliseconds. After this time, all revoked
+ * sessions have expired. The time is the sum of the longest session, the longest call, and the maximum clock
+ * difference.
  */
 const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 
-/** The number of whole records that are read at the same time. A record can have megabytes. */
+/** The number of whole records that are read concurrently. A record can have megabytes. */
 const RECORDS_AT_ONCE = 25;
 
-/** The maximum size of a page of whole groups, in bytes of their records. A page always has at least one group. */
+/**
+ * The maximum size of a page of whole groups. The size is the sum of the bytes of the records. If the first group is
+ * larger, the page contains only this group.
+ */
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
 const LISTED_AT_ONCE = 250;
@@ -41,10 +45,10 @@ const SEARCHED_AT_ONCE = 250;
 const SEARCH_MS = 1000;
 
 /**
- * Reads a page of ids. A search by name ends after `SEARCH_MS`, and its page may then be empty.
+ * Reads a page of ids. If a search by name takes longer than `SEARCH_MS`, it ends, and the page may then be empty.
  *
- * @returns `now`: Redis' clock before any read of the groups. `next`: the last id of the page, undefined on the last
- *   page
+ * @returns `now`: Redis' clock before any read of the groups. `next`: the last id that was read, or undefined if the
+ *   page is the last page
  */
 export async function listIds(
   client: StoreClient,
@@ -78,7 +82,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
       const items: ListedUserGroup[] = [];
       const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
       for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
-        // The group was deleted after its id was read.
+        // If the record is empty, the group was deleted after its id was read.
         if (!isEmpty(record)) items.push(listedFromRecord({ record, providedId: id, now }));
       }
       return { items, next };
@@ -86,7 +90,8 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
 
     async export(environment, range) {
       const { ids, now, next } = await listIds(client, environment, range);
-      // A change in the same millisecond must count as later than the snapshot.
+      // If a group changes after this read, but in the same millisecond, the change must count as later than the
+      // snapshot.
       const snapshotTime = now - 1;
       const items: UserGroup[] = [];
       let bytes = 0;

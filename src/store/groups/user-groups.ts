@@ -45,14 +45,17 @@ import {
   viewerFromRecord,
 } from "./group-record.ts";
 
-/** The time in which a request id makes retries safe, in milliseconds. */
+/** The time after the first call in which a retry with the same request id is safe, in milliseconds. */
 export const REQUEST_TTL_MS = DAY_MS;
 
-/** The length of the stored digest of a viewer id, in characters. These digests must be unique in a group. */
+/**
+ * The length of the stored digest of a viewer id, in characters. Within a group, two viewer ids must not have the same
+ * digest.
+ */
 const VIEWER_CHARACTERS = 16;
 
 interface Found extends GroupAnswer {
-  /** Whether the presented token is in its grace period. */
+  /** Whether the presented token is a former token in its grace period. */
   readonly isPrevious?: boolean;
 }
 
@@ -62,8 +65,8 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
   const read = (number: number, providedId: string) => client.run("get", "hgetall", [groupKey(number, providedId)]);
 
   /**
-   * Reads a group. `READ` also returns Redis' clock, but takes more of Redis' CPU time than HGETALL. Only a record that
-   * needs the clock is therefore read a second time.
+   * Reads a group. The script `READ` returns Redis' clock as well, but takes more CPU time of Redis than HGETALL. The
+   * group is therefore read with HGETALL first, and with `READ` only if its record needs the clock.
    */
   const readGroup = async (number: number, providedId: string, outcome?: ChangeOutcome): Promise<GroupAnswer> => {
     const key = groupKey(number, providedId);
@@ -74,7 +77,10 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return { record: recordFromAnswer(answer), providedId, now: Number(answer[1]) };
   };
 
-  /** Reads the same values as `RESOLVE_TOKEN`, with single commands. */
+  /**
+   * Reads the same values as the script `RESOLVE_TOKEN`, but with single commands. The result is used while the slot is
+   * migrating.
+   */
   const resolveByCommands = async (number: number, bucket: string, field: string): Promise<string[]> => {
     if (!(await isActive(client, number))) return ["gone"];
     const [id] = await client.run("resolve", "hmget", [bucket, field]);
@@ -82,7 +88,9 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return ["found", String(Date.now()), id, ...Object.entries(await read(number, id)).flat()];
   };
 
-  /** Finds the group of a token. The index is only a hint: the record of the group decides. @throws TokenNotFound */
+  /**
+   * Finds the group of a token. The index may be outdated, so the record of the group decides. @throws TokenNotFound
+   */
   const find = async ({ number }: Environment, token: string): Promise<Found> => {
     const digest = digestOf(token);
     const [tokens, field] = [tokensKey(number, digest), digest.slice(2)];
@@ -192,8 +200,8 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       const record = recordFromAnswer(answer, 3);
       if (isEmpty(record)) throw new ViewerSessionEnded();
       const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
-      // If the generation of the session is later than the generation of the group, Redis has lost a revocation.
-      // Another lost revocation may have revoked this session, so the session is rejected.
+      // If the session has a later generation than the group, Redis has lost a revocation that began this generation.
+      // Redis may also have lost a revocation of this session, so the session is rejected.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
       return viewerFromRecord({ record, providedId, now: Number(answer[1]) }, environment);
@@ -218,8 +226,8 @@ export async function rotate(
   const newDigest = tokenDigest(token);
   const { text, keyId } = cipher.encrypt(environment, token, newDigest);
   const presented = target.by === "id" ? target.providedId : target.token;
-  // A default grace period is not a parameter, because the default may change before a retry. Redis gets digests,
-  // because callers may choose secrets as request ids.
+  // If the grace period is the default, it is not a parameter, because the default may change before a retry. Redis
+  // gets digests of the request id and the parameters, because callers may choose secrets as request ids.
   const parameters = isRevocation ? ["revoke", presented, graceMs] : [target.by, presented, requestedGraceMs ?? null];
   const answer = await changeEnvironment(
     { ...deps, environment, by },
@@ -238,7 +246,8 @@ export async function rotate(
   );
   const [, now, madeDigest, providedId = ""] = answer;
   const record = recordFromAnswer(answer, 4);
-  // A retry may find that a later rotation has replaced the token. A revocation still succeeds.
+  // If the call is a retry, another rotation may have replaced the token of the first call. A revocation still
+  // succeeds.
   if (!isRevocation && madeDigest !== record[FIELD.digest]) throw new TokenReplaced();
   return { providedId, record, now: Number(now) };
 }
@@ -248,7 +257,7 @@ async function isActive(client: StoreClient, number: number): Promise<boolean> {
   return state === "active";
 }
 
-/** Returns the stored form of a viewer id. If the viewer id is undefined, returns an empty text. */
+/** Returns the stored form of a viewer id. Returns an empty text if the viewer id is undefined. */
 export function viewerDigest(viewerId: string | undefined): string {
   return viewerId === undefined ? "" : digest(viewerId).slice(0, VIEWER_CHARACTERS);
 }

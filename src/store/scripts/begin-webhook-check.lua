@@ -1,6 +1,7 @@
--- Stores the current time in the `field` of `times`. With `refresh`, also sets the time of the cursor to now for each
--- webhook without undelivered events.
--- Returns `done`; or, if the stored time is less than `intervalMs` old, `recent` and the remaining milliseconds.
+-- Stores the current time in the `field` of `times`. If `refresh` is not empty, and a webhook has no undelivered
+-- events, sets the time of its cursor to now.
+-- Returns `recent` and the remaining milliseconds if the stored time is less than `intervalMs` old. In this case,
+-- changes nothing. Otherwise returns `done`.
 -- include: webhooks
 local noted = tonumber(redis.call('HGET', times, field) or '0') or 0
 local left = noted + intervalMs - now

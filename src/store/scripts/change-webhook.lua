@@ -1,7 +1,9 @@
--- Sets the fields of a webhook to the extra arguments, and clears its record of failures. With `secret`, adds a secret.
--- Former secrets sign until `graceMs` after their replacement. Only the newest `maxSecrets` secrets stay. With `since`,
--- moves the cursor back to this time in microseconds.
--- Returns `WebhookNotFound`; `same` and the record if nothing changed; or `done` and the record.
+-- Changes a webhook, and clears the record of its failures. The extra arguments are fields and values to set. If
+-- `secret` is not empty, `secret` becomes the current secret. Each replaced secret signs until `graceMs` after its
+-- replacement. Only the newest `maxSecrets` secrets stay. If `since` is not empty, moves the cursor back to this time
+-- in microseconds.
+-- Returns `WebhookNotFound` if the webhook does not exist. Returns `same` and the record if no field, no secret and no
+-- cursor changed. Otherwise returns `done` and the record.
 -- include: webhooks
 local found = redis.call('HMGET', webhook, 'secrets', 'cursor')
 if not found[1] then return {'WebhookNotFound', nowText} end

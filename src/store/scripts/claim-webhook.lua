@@ -1,5 +1,6 @@
 -- Claims the lease of a webhook for `holder` until `leaseMs` from now.
--- Returns `busy` if another worker has the lease, or if no delivery may start now; or `done` and the record.
+-- Returns `busy` if the webhook is not enabled or has no undelivered events, if another worker has the lease, or if a
+-- failure delays the next attempt. Otherwise returns `done` and the record.
 -- include: webhooks
 local found = redis.call('HMGET', webhook, 'state', 'cursor', 'lease_expire_time', 'next_attempt_time')
 local isDue = found[1] == 'enabled' and (tonumber(found[2]) or 0) < (tonumber(before[2]) or 0)

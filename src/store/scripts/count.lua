@@ -1,5 +1,5 @@
--- Adds `amount` to a counter that expires `windowSeconds` after its first count. Also sets the expiry of a counter
--- without an expiry.
+-- Adds `amount` to a counter. If the counter does not expire yet, for example because it is new, it expires after
+-- `windowSeconds`.
 -- Returns the count, and the milliseconds until the expiry.
 local count = redis.call('INCRBY', key, amount)
 local left = redis.call('PTTL', key)

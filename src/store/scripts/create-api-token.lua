@@ -1,6 +1,6 @@
--- Creates an API token. `issuer` is the id of the API token of the caller, or empty.
--- Returns `ApiTokenChanged` if the issuer may not issue API tokens; or `TooManyApiTokens` at the limit `maxTokens`.
--- Otherwise returns `done`, the digest and the record.
+-- Creates an API token. If the caller is an API token in Redis, `issuer` is its id. Otherwise `issuer` is empty.
+-- Returns `ApiTokenChanged` if the issuer may not issue API tokens. Returns `TooManyApiTokens` if the environment
+-- already has `maxTokens` API tokens. Otherwise returns `done`, the digest and the record.
 -- include: api-tokens
 if not mayIssue(issuer) then return {'ApiTokenChanged', nowText} end
 local expired = {}

@@ -1,5 +1,7 @@
--- Creates a webhook with the extra arguments as fields. The cursor of the webhook is the event of its creation.
--- Returns `TooManyWebhooks` at the limit `maxWebhooks`; or `done` and the record.
+-- Creates a webhook. The extra arguments are its fields and values. The cursor of the webhook starts at the event of
+-- the creation.
+-- Returns `TooManyWebhooks` if the environment already has `maxWebhooks` webhooks. Otherwise returns `done` and the
+-- record.
 -- include: webhooks
 redis.call('EXISTS', webhook)
 if redis.call('ZCARD', webhooks) >= tonumber(maxWebhooks) then return {'TooManyWebhooks', nowText} end

@@ -1,6 +1,6 @@
 -- Deletes a group, its index entries, and the notes on its revoked sessions. If `etag` is not empty, the group must
--- have this etag. The stored results of request ids stay until they expire. No later group gets such a result, because
--- the result contains the team id.
+-- have this etag. The stored results of request ids stay until they expire. If a group with the same id is created, it
+-- does not get these results, because each result contains the team id of the deleted group.
 -- Returns `UserGroupNotFound`; `TokenNotFound`; `EtagMismatch`; or `done`.
 -- include: tokens
 -- include: target

@@ -1,4 +1,4 @@
--- Deletes a webhook, with its log of deliveries. Returns `WebhookNotFound` or `done`.
+-- Deletes a webhook and its log of deliveries. Returns `WebhookNotFound` or `done`.
 if redis.call('EXISTS', webhook) == 0 then return {'WebhookNotFound', nowText} end
 redis.call('EXISTS', deliveries)
 redis.call('ZSCORE', webhooks, id)

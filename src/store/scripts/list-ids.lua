@@ -1,6 +1,6 @@
--- Lists the group ids that begin with `idPrefix`, from `from` (as in ZRANGEBYLEX). If `contains` is not empty, lists
--- only groups whose names contain this text. The case of ASCII letters is ignored. Reads at most `count` ids.
--- Returns `found`, Redis' clock, the last id that was read (empty at the end of the list), and the ids.
+-- Lists the group ids that begin with `idPrefix`, from `from` (as in ZRANGEBYLEX). If `contains` is not empty, lists a
+-- group only if its name contains this text. The case of ASCII letters is ignored. Reads at most `count` ids.
+-- Returns `found`, Redis' clock, the last id that was read, and the ids. If no more ids follow, the last id is empty.
 local found = redis.call('ZRANGEBYLEX', ids, from, '+', 'LIMIT', '0', string.format('%.0f', count + 1))
 local groups, text, answer = string.sub(ids, 1, -4) .. 'group:', string.lower(contains), {'found', nowText, ''}
 for i, id in ipairs(found) do

@@ -1,11 +1,11 @@
--- Records the days on which groups were last resolved. The extra arguments are three per group: the id, the team id,
--- and the day in days since 1970. Skips deleted groups and unreadable records. Changes no version, and writes no event.
--- Returns `gone` if the environment is not active; or `noted`.
+-- Records the days on which groups were last resolved. Each group has three extra arguments: the id, the team id, and
+-- the day in days since 1970. Skips deleted groups and unreadable records. Changes no version, and writes no event.
+-- Returns `gone` if the environment is not active. Otherwise returns `noted`.
 if redis.call('HGET', environment, 'state') ~= 'active' then return {'gone', nowText} end
 local today = math.floor(now / 86400000)
 for i = extra, #ARGV, 3 do
   local group = string.sub(environment, 1, -12) .. 'group:' .. ARGV[i]
-  -- pcall: an unreadable record must not prevent the notes of other groups.
+  -- Use `pcall`, so that an unreadable record does not prevent the notes of the other groups.
   local found = redis.pcall('HMGET', group, 'g', 'l')
   local day = math.min(tonumber(ARGV[i + 2]), today)
   if found[1] == ARGV[i + 1] and (tonumber(found[2] or '') or 0) < day then

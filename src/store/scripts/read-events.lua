@@ -1,12 +1,14 @@
 -- Reads up to `count` events of an environment in the order of their ids. If `after` is not empty, reads the events
--- after the event `after`, which must still exist. If `after` is empty, reads the events since the time `since` in
--- microseconds. At the time `seen`, in milliseconds, no event with a higher id than `after` existed. Reads at most
--- `maxDays` days. `from` is the earliest time to read, in microseconds.
+-- after the event with this id. This event must still exist, except if it is too old. In this case, `seen` decides.
+-- `seen` is a time in milliseconds at which no event with a higher id than `after` existed. If `after` is empty, reads
+-- the events since the time `since` in microseconds. Reads at most `maxDays` days. `from` is the earliest time to read,
+-- in microseconds.
 -- Returns one of
--- - `gone`: the environment is deleted
+-- - `gone`: the environment is not active
 -- - `expired`: events after `after` were removed or lost
 -- - `events`, a last id, a next time, and for each event its id, and 8 fields with their values. The last id is the
---   position after the page. The next time is the `from` of the next call, or empty if no more events exist
+--   position after the page. The next call passes the next time as `from`. The next time is empty if no more events
+--   exist
 local prefix = string.sub(environment, 1, -12)
 local record = redis.call('HMGET', environment, 'state', 'version', 'trimmed', 'create_time')
 if record[1] ~= 'active' then return {'gone', nowText} end
@@ -25,7 +27,8 @@ else
   -- The limit `maxUpdates` of a day has removed updates before `trimmed`.
   if position > last or position < trimmed - 1.0 then return {'expired', nowText} end
   if position < last and position >= oldest then
-    -- A failover can lose the last events. Later events can then get lower ids, so `after` must exist.
+    -- A failover can lose the last events. After that, new events can get lower ids than the lost events. The event
+    -- `after` must therefore exist.
     if #read('events', position, position, '1') + #read('updates', position, position, '1') == 0 then
       return {'expired', nowText}
     end

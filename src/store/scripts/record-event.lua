@@ -1,3 +1,3 @@
--- Writes an audit event without another change. Returns `done`.
+-- Writes only an audit event. No other data changes. Returns `done`.
 audit(subject, changedFields)
 return {'done', nowText}

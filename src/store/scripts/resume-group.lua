@@ -1,6 +1,6 @@
 -- Ends the suspension of a group.
--- Returns `UserGroupNotFound`; `unreadable`; `UserGroupExpired` if the group has expired; or `same` or `done`, and the
--- record.
+-- Returns `UserGroupNotFound`; `unreadable`; or `UserGroupExpired` if the group has expired. Returns `same` and the
+-- record if the group was not suspended. Otherwise returns `done` and the record.
 local found = redis.call('HMGET', group, 'd', 'c', 'z', 'e')
 if not found[1] or not found[2] then
   return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'UserGroupNotFound', nowText}

@@ -1,5 +1,5 @@
--- Revokes the API tokens whose ids are the extra arguments, with all their secrets. With `pauseMs`, API tokens of the
--- environment cannot issue API tokens for this time.
+-- Revokes API tokens with all their secrets. The extra arguments are the ids of the API tokens. If `pauseMs` is not
+-- empty, API tokens of the environment cannot issue API tokens for this time.
 -- Returns `done`, the number of revoked API tokens, and the digests of their secrets. If no API token exists and
 -- `pauseMs` is empty, the first value is `none`.
 -- include: api-tokens

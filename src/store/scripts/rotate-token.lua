@@ -3,13 +3,13 @@
 -- Returns one of
 -- - `UserGroupNotFound`, `TokenNotFound`, `unreadable`
 -- - `RequestIdReused`: the request id was used with other parameters
--- - `done`, the digest of the new token, and the id and the record of the group. A retry gets the digest of the token
---   that the first call created
+-- - `done`, the digest of the new token, and the id and the record of the group. If the call is a retry, this is the
+--   digest of the token that the first call created
 -- include: tokens
 local first = redis.call('HMGET', request, 'parameters', 'id', 'team', 'digest')
 if first[2] then
   local key = prefix .. 'group:' .. first[2]
-  -- If the group was deleted and created again, its team id differs. The request id then counts as new.
+  -- If the group was deleted and created again, it has another team id. In this case, the request id counts as new.
   if first[3] and redis.call('HGET', key, 'g') == first[3] then
     if first[1] ~= parameters then return {'RequestIdReused', nowText} end
     return {'done', nowText, first[4] or '', first[2], unpack(redis.call('HGETALL', key))}

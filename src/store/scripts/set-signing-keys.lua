@@ -1,6 +1,6 @@
--- Replaces the signing keys with the extra arguments if the stored keys have the version `expectedVersion` (empty if no
--- keys exist).
--- Returns `changed` or `done`, and the stored hash.
+-- Replaces the signing keys with the extra arguments, if the stored keys have the version `expectedVersion`. If no keys
+-- are stored, `expectedVersion` must be empty.
+-- Returns `changed` if the stored keys have another version. Otherwise returns `done`. The stored hash follows.
 local found = redis.call('HGETALL', signingKeys)
 local present = redis.call('HGET', signingKeys, 'version') or ''
 if present ~= expectedVersion then return {'changed', nowText, unpack(found)} end

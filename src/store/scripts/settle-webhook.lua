@@ -1,9 +1,10 @@
--- Stores the result of one step of a delivery by the `holder` of the lease. `outcome` is empty if no event was sent. A
--- success moves the cursor from `from` to `to`, except if another change has moved the cursor. A failure sets the time
--- of the next attempt; after `disableAfterMs` of failures, the failure also disables the webhook. A failure or
--- `release` releases the lease; any other result extends the lease until `leaseMs` from now. `entry` is the entry in
--- the log of deliveries, which has at most `maxDeliveries` entries.
--- Returns `lost` if `holder` does not have the lease; or `done` and the record.
+-- Stores the result of one step of a delivery by the `holder` of the lease. `outcome` is empty if no event was sent.
+-- A step that did not fail moves the cursor from `from` to `to`, except if another change has moved the cursor. A
+-- failure sets the time of the next attempt. If deliveries have failed for `disableAfterMs`, the failure disables the
+-- webhook as well.
+-- If the step failed, or if `release` is not empty, the lease is released. Otherwise, the lease is extended until
+-- `leaseMs` from now. `entry` is added to the log of deliveries. The log keeps the last `maxDeliveries` entries.
+-- Returns `lost` if `holder` does not have the lease. Otherwise returns `done` and the record.
 -- include: webhooks
 local found = redis.call('HMGET', webhook, 'holder', 'state', 'cursor', 'failing_since', 'failed_attempts', 'delivery')
 if found[1] ~= holder then return {'lost', nowText} end

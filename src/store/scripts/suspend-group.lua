@@ -1,6 +1,7 @@
--- Suspends a group, or changes its suspension. `untilTime` is empty if only `resume-group` ends the suspension. A
--- suspended group keeps the time of its suspension.
--- Returns `UserGroupNotFound`; `unreadable`; or `same` or `done`, and the record.
+-- Suspends a group, or changes the suspension of a suspended group. A suspended group keeps the time of its suspension.
+-- `untilTime` is empty if only `resume-group` ends the suspension.
+-- Returns `UserGroupNotFound` or `unreadable`. Returns `same` and the record if the suspension did not change.
+-- Otherwise returns `done` and the record.
 local found = redis.call('HMGET', group, 'd', 'c', 'z', 'w', 'h', 'v')
 if not found[1] or not found[2] then
   return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'UserGroupNotFound', nowText}

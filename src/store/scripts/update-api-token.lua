@@ -1,6 +1,7 @@
--- Changes an API token. An empty `displayName` keeps the name. `same` as `expireTime` keeps the expiry time, and an
--- empty `expireTime` removes the expiry time.
--- Returns `ApiTokenNotFound`; `unreadable`; or `same` or `done`, the digests of the secrets, and the record.
+-- Changes an API token. If `displayName` is empty, the name does not change. If `expireTime` is `same`, the expiry time
+-- does not change. If `expireTime` is empty, the API token no longer expires.
+-- Returns `ApiTokenNotFound` or `unreadable`. Otherwise returns `done`, or `same` if nothing changed. The digests of
+-- the secrets and the record follow.
 -- include: api-tokens
 local record, changed = recordOf(apiToken), {}
 if not record then return {'ApiTokenNotFound', nowText} end

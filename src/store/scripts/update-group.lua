@@ -1,10 +1,10 @@
--- Changes a group: sets the extra arguments, and deletes the fields with the letters in `removed`. If `etag` is not
--- empty, the group must have this etag. `keyIds` must contain the key of the group's token, because the caller decrypts
--- the token in the answer.
+-- Changes a group. The extra arguments are fields and values to set. Deletes the fields whose letters are in `removed`.
+-- If `etag` is not empty, the group must have this etag. `keyIds` must contain the key of the group's token, because
+-- the caller decrypts the token in the answer.
 -- Returns one of
 -- - `UserGroupNotFound`, `unreadable`, `EtagMismatch`
 -- - `locked` and the id of the missing key
--- - `same` or `done`, the number of removed events, and the record
+-- - `same` if nothing changed, or `done`. The number of removed events and the record follow
 local found = redis.call('HMGET', group, 'd', 'k', 'g', 'u', 'c')
 if not found[1] or not found[5] then
   return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'UserGroupNotFound', nowText}

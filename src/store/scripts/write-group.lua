@@ -1,11 +1,12 @@
--- Creates or changes a group if the version of its last change is `expectedVersion` (empty for a new group). An empty
--- `digest` keeps the token. The extra arguments are fields and values to set. If `unlessExpired` is set, the group must
--- not have expired.
+-- Creates or changes a group. If the group is new, `expectedVersion` must be empty. Otherwise, `expectedVersion` must
+-- be the version of the group's last change. If `digest` is empty, the token does not change. The extra arguments are
+-- fields and values to set. If `unlessExpired` is set, the group must not have expired.
 -- Returns one of
--- - `changed`; with an empty `expectedVersion`, also the record of the existing group
+-- - `changed`: the group has another version, or has expired. If `expectedVersion` is empty, the record of the existing
+--   group follows
 -- - `unreadable`, `EnvironmentFull`
 -- - `TokenTaken`: another group has the token
--- - `done`, and the version and team id of a new group
+-- - `done`. If the group is new, its version and its team id follow
 -- include: tokens
 local found = redis.call('HMGET', group, 'd', 'x', 's', 'u', 'c', 'e')
 local last = found[4] or found[5] or ''

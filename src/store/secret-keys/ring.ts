@@ -14,8 +14,9 @@ export function checkValue(secret: Uint8Array): string {
 }
 
 /**
- * Redis has a record of each key that encrypted its data. If recorded keys exist, the ring must contain at least one of
- * them. After this check, the function records the first key of the ring.
+ * Checks the ring against the keys that are recorded in Redis. Redis has a record of each key that encrypted data. If
+ * recorded keys exist, the ring must contain at least one of them. After this check, the function records the first key
+ * of the ring.
  *
  * @returns the ids of recorded keys that the ring lacks. Data may still need these keys
  * @throws StoreMisconfigured if the ring contains none of the recorded keys, or has another key under a recorded id;
@@ -26,7 +27,8 @@ export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
-    // Another process may have recorded a key in the meantime, even a different key with the same id.
+    // Check again, because another process may have recorded a key after the read. It may have recorded a different key
+    // with the same id.
     known = await noteKeyUse(client, current);
     requireFit(known, ring);
   }

@@ -11,14 +11,16 @@ import { READ, REPLACE_FIELDS, SET_SIGNING_KEYS } from "../scripts.ts";
 /** The field that contains the version of the keys. All other fields of the hash are keys. */
 const VERSION = "version";
 
-/** Creates the store of signing keys, whose private keys are encrypted with `TOKEN_KEYS`. */
+/** Creates the store of signing keys. Keys of `TOKEN_KEYS` encrypt the private keys. */
 export function redisSigningKeys({
   client,
   cipher,
   audit,
   environments,
 }: GroupDeps & { readonly environments: Pick<EnvironmentStore, "find"> }) {
-  /** Encodes a key: its times, its public key and, if it has a private key, the encrypted private key. */
+  /**
+   * Encodes a key: the times of the key, its public key, and the encrypted private key if the key has a private key.
+   */
   const textOf = (environment: Environment, { kid, createTime, activeTime, x, y, d, sealed }: SigningKey): string => {
     const fields: unknown[] = [createTime, activeTime, x, y];
     if (sealed !== undefined) fields.push(sealed);
@@ -41,7 +43,7 @@ export function redisSigningKeys({
       return { ...key, d: cipher.unseal(environment, nameOf(kid, x, y), { keyId, text }), sealed };
     } catch (error) {
       if (!(error instanceof RecordUnreadable)) throw error;
-      // Even without its private key, the key can verify sessions.
+      // Return the key without its private key, because the public key can still verify sessions.
       return { ...key, d: undefined, sealed };
     }
   };
@@ -78,7 +80,7 @@ export function redisSigningKeys({
 
     /**
      * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at
-     * the same time, this call writes nothing. A later call must then encrypt the private keys.
+     * the same time, this call writes nothing. In this case, a later call must encrypt the private keys.
      *
      * @returns `uses`: for each private key, the id of the key that encrypted this private key before the call.
      *   `failed`: the ids of private keys that cannot be decrypted
@@ -89,7 +91,8 @@ export function redisSigningKeys({
       const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== cipher.currentKeyId);
       if (moved.length > 0 && !isDryRun) {
         const texts = moved.flatMap((key) => [key.kid, textOf(environment, { ...key, sealed: undefined })]);
-        // The new version prevents a concurrent replacement from writing the former encrypted keys again.
+        // Write a new version. If another call replaces the keys at the same time, the new version prevents the other
+        // call from restoring the previous encrypted keys.
         const change = { field: VERSION, expected: version, extraArgs: [...texts, VERSION, `${Number(version) + 1}`] };
         await client.change("reencrypt", REPLACE_FIELDS, { key: signingKeysKey(environment.number), ...change });
       }

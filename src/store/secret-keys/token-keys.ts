@@ -23,8 +23,8 @@ import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
 /**
- * While a process uses a key, the recorded time of the last use is at most this old, in milliseconds. Two attempts to
- * record the use may fail.
+ * The maximum age of the recorded last use of a key while a process uses the key, in milliseconds. Even if two attempts
+ * to record the use fail, the recorded time is not older.
  */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
@@ -79,7 +79,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     const needing: [string, StoredRecord][] = [];
     const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS };
     for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
-      // The group was deleted after its id was read.
+      // If the record is empty, the group was deleted after its id was read.
       if (isEmpty(record)) continue;
       const keyId = record[FIELD.keyId] ?? "";
       uses.push(keyId);
@@ -111,10 +111,10 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   /**
-   * Retires keys that the ring lacks, if no environment needs these keys.
+   * Retires keys that the ring lacks. A key is retired only if no environment needs it.
    *
-   * @throws StoreMisconfigured if an environment or another worker uses such a key, or if the search takes more than
-   *   `SEARCH_MS`; the errors of `list`
+   * @throws StoreMisconfigured if an environment or another worker uses one of these keys, or if the search takes more
+   *   than `SEARCH_MS`; the errors of `list`
    */
   async requireUnneeded(keyIds: readonly string[]): Promise<void> {
     if (keyIds.length === 0) return;
@@ -136,7 +136,11 @@ export class RedisTokenKeys implements TokenKeyStore {
     }
   }
 
-  /** Retires a key. @throws TokenKeyInUse if a process used the key after `since` minus `UNRECORDED_MS` */
+  /**
+   * Retires a key.
+   *
+   * @throws TokenKeyInUse if the last recorded use of the key is not older than `since` minus `UNRECORDED_MS`
+   */
   async #remove(keyId: string, since: number): Promise<void> {
     const { client } = this.#deps;
     const args = { key: TOKEN_KEYS_KEY, id: keyId, since: since - UNRECORDED_MS };
@@ -149,8 +153,8 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   /**
-   * Searches for an environment that needs a key. `isComplete`: whether the search covered all environments, and none
-   * needs a key.
+   * Searches for an environment that needs a key. `isComplete` is true if the search covered all environments, and no
+   * environment needs a key.
    */
   async #findUse(
     keyIds: readonly string[],
@@ -174,7 +178,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     return { isComplete: true };
   }
 
-  /** Encrypts a token with the first key. Returns false if another call has deleted the group or written its token. */
+  /** Encrypts a token with the first key. Returns false if another call has deleted the group or changed its token. */
   async #reencryptOne(environment: Environment, id: string, record: StoredRecord): Promise<boolean> {
     const { client, cipher } = this.#deps;
     const digest = textOf(record, FIELD.digest);

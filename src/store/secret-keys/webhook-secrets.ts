@@ -9,10 +9,11 @@ import { recordsFrom } from "../webhooks/webhooks.ts";
 
 /**
  * Encrypts the webhook secrets of an environment with the first key of the ring. If another call changes the secrets of
- * a webhook at the same time, this call does not write these secrets. A later call must then encrypt the secrets.
+ * a webhook at the same time, this call does not write the secrets of this webhook. In this case, a later call must
+ * encrypt these secrets.
  *
- * @returns `uses`: the ids of the keys that encrypted the secrets before this call, one id per webhook and key.
- *   `failed`: the ids of webhooks with a secret that cannot be decrypted
+ * @returns `uses`: the ids of the keys that encrypted the secrets before this call. Each webhook adds the id of each of
+ *   its keys once. `failed`: the ids of webhooks with a secret that cannot be decrypted
  */
 export async function reencryptWebhooks(
   { client, cipher }: GroupDeps,

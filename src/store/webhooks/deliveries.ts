@@ -31,12 +31,12 @@ import {
 } from "../scripts.ts";
 import { entryOf, targetFromAnswer } from "./webhook-record.ts";
 
-/** Returns the author of a change that the service makes without a call. */
+/** Returns the author of a change that the service makes by itself. */
 function service(actorName: string, method: string): ChangeBy {
   return { actorId: "service", actorName, role: "service", method, requestId: "", peer: "" };
 }
 
-/** The author of a webhook test, which writes no event. */
+/** The author of a webhook test. The test writes no event, so this author is never stored. */
 export const TESTER = service("the test of a webhook", "TestWebhook");
 
 const DELIVERER = service("the delivery of events", "DisableWebhook");

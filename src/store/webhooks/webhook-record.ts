@@ -13,7 +13,7 @@ import { integerOf, optionalIntegerOf, recordFromAnswer, type StoredRecord, text
 interface StoredSecret {
   readonly keyId: string;
   readonly text: string;
-  /** Undefined for the current secret. */
+  /** The time until which the secret signs. Undefined if the secret is the current secret. */
   readonly expireTime: number | undefined;
 }
 
@@ -59,12 +59,17 @@ export function unsealSecret(
   return cipher.unseal(environment, nameOf(id), secret);
 }
 
-/** Decodes a webhook and its secrets from an answer with Redis' clock and the record. @throws RecordUnreadable */
+/** Decodes a webhook and its secrets. The answer contains Redis' clock and the record. @throws RecordUnreadable */
 export function targetFromAnswer(context: WebhookContext, id: string, answer: readonly string[]): WebhookTarget {
   return targetFrom(context, id, recordFromAnswer(answer), Number(answer[1]));
 }
 
-/** Decodes a webhook, even if its secrets cannot be decrypted. @param now Redis' clock. @throws RecordUnreadable */
+/**
+ * Decodes a webhook. The secrets of the webhook may be unreadable.
+ *
+ * @param now Redis' clock
+ * @throws RecordUnreadable
+ */
 export function targetFrom(context: WebhookContext, id: string, record: StoredRecord, now: number): WebhookTarget {
   const what = `the webhook ${id}`;
   const stored = WEBHOOK_STATES.find((each) => each === record["state"]);

@@ -28,7 +28,7 @@ import {
 import { TESTER } from "./deliveries.ts";
 import { deliveryFrom, formatSecrets, sealSecret, targetFrom, targetFromAnswer } from "./webhook-record.ts";
 
-/** Creates the store of webhooks, whose secrets are encrypted with keys of `TOKEN_KEYS`. */
+/** Creates the store of webhooks. Keys of `TOKEN_KEYS` encrypt the secrets of the webhooks. */
 export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
   const requireId = (id: string): string => {
     if (!isResourceId(id)) throw new WebhookNotFound();
@@ -65,7 +65,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     async create(environment, { displayName, url, eventTypes }, by) {
       const { number } = environment;
       const [id, secret] = [newResourceId(), newWebhookSecret()];
-      // The environment is added to the list first, so that workers find its first webhook.
+      // Add the environment to the list first, so that workers find the first webhook of the environment.
       const member = environmentMember(environmentPath(environment), number);
       await client.change("list-webhooks", ADD_MEMBER, { key: WEBHOOK_ENVIRONMENTS_KEY, member });
       const fields = {

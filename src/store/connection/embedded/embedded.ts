@@ -21,7 +21,7 @@ type MockCommand = (...args: readonly never[]) => Promise<unknown>;
 /** Opens a new and empty store in the memory of this process. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
   const [{ default: RedisMock }, { default: fengari }] = await Promise.all([import("ioredis-mock"), import("fengari")]);
-  // Mocks with the same host share their data, so each store has a new host name.
+  // Use a new host name for each store, because mocks with the same host name share their data.
   const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
   const expiry = expiryOf(redis);
   const streams = streamsOf(redis);
@@ -33,7 +33,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     if (!command) throw new Error(`ERR the embedded store has no command '${name}'`);
     return command(...(args as never[]));
   });
-  // A script waits for each of its commands. Until the end of the script, no other command or script runs.
+  // A script waits for each of its commands. No other command or script may run until the script has ended.
   let latest: Promise<unknown> = Promise.resolve();
   const inTurn =
     (run: MockCommand): MockCommand =>
@@ -65,7 +65,7 @@ function refusing(run: MockCommand): MockCommand {
     });
 }
 
-/** Replaces the commands for expiry. No key expires between two commands of a script. */
+/** Replaces the commands for expiry. During a script, no key expires between two commands. */
 function expiryOf(redis: Redis) {
   const ends = new Map<string, number>();
   let next = Number.POSITIVE_INFINITY;

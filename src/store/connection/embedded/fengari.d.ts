@@ -1,6 +1,6 @@
 /**
- * Types for the used part of fengari, which has no types. The functions are the C functions of Lua 5.3 on a state or a
- * thread.
+ * Types for the parts of fengari that the service uses. fengari itself has no types. The functions are the C functions
+ * of Lua 5.3 on a state or a thread.
  */
 declare module "fengari" {
   interface LuaState {

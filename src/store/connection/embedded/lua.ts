@@ -6,12 +6,15 @@ type RunCommand = (name: string, args: readonly string[]) => Promise<unknown>;
 
 type LuaScript = (keys: readonly string[], args: readonly string[]) => Promise<unknown>;
 
-/** The error of a script or of a command in a script, with the name that ioredis gives to errors of Redis. */
+/** The error of a script, or of a command in a script. ioredis gives the same name to errors of Redis. */
 class ScriptFailed extends Error {
   override readonly name = "ReplyError";
 }
 
-/** Defines `redis.call` and `redis.pcall`, which suspend the thread of the script until the command is answered. */
+/**
+ * Defines `redis.call` and `redis.pcall`. These functions suspend the thread of the script until the command is
+ * answered.
+ */
 const REDIS = `local yield = coroutine.yield
 redis = {
   call = function(...) return yield('call', ...) end,
@@ -19,8 +22,8 @@ redis = {
 }`;
 
 /**
- * Compiles each Redis script once, in one Lua state. Every call of a script has its own globals. The compiler throws an
- * Error for a text that is not Lua.
+ * Compiles each Redis script once, in one Lua state. Each call of a script has separate globals. The compiler throws an
+ * Error if a text is not Lua.
  */
 export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: string) => LuaScript {
   const { lua, lauxlib, lualib, to_luastring } = fengari;
@@ -59,7 +62,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     }
   };
 
-  /** Converts a value as Redis does: a table ends at its first nil, and false becomes null. */
+  /** Converts a value in the same way as Redis. A table ends at its first nil, and false becomes null. */
   const at = (thread: LuaState, index: number): unknown => {
     switch (lua.lua_type(thread, index)) {
       case lua.LUA_TSTRING:

@@ -1,5 +1,5 @@
--- API tokens. The hash `apiTokens` maps the digest of each secret to the id of its API token. An entry is only a hint:
--- the record of the API token decides. Input: `prefix`, `environment`.
+-- API tokens. The hash `apiTokens` maps the digest of each secret to the id of an API token. An entry may be outdated,
+-- so the record of the API token decides. Input: `prefix`, `environment`.
 
 local function keyOf(id) return prefix .. 'api-token:' .. id end
 
@@ -21,16 +21,17 @@ local function digestsOf(record)
   return digests
 end
 
--- Returns whether an API token may create or rotate API tokens: it exists, and no pause of a revocation is in progress.
--- Returns true for an empty id, because the caller is then not an API token in Redis.
+-- Returns whether the caller may create or rotate API tokens. If `id` is empty, the caller is not an API token in
+-- Redis, so the result is true. Otherwise, the API token `id` must exist, and no pause of a revocation may be in
+-- progress.
 local function mayIssue(id)
   if id == '' then return true end
   return redis.call('EXISTS', keyOf(id)) == 1 and (tonumber(redis.call('HGET', environment, 'issue_time') or '0') or 0) <= now
 end
 
--- Returns the ids of the issuers of the API token `id`: `issuer`, the issuers of `issuer`, and `others`. The list
--- therefore stays complete if an issuer is revoked later. After the first 100 ids, the list contains only ids of
--- existing API tokens.
+-- Returns the ids of the issuers of the API token `id`. The list contains `issuer`, the issuers of `issuer`, and
+-- `others`. Because the list contains indirect issuers, it stays complete even if `issuer` is revoked. After the first
+-- 100 ids, the list contains only ids of existing API tokens.
 local function issuersOf(id, issuer, others)
   local list, isKnown = {}, {[id] = true}
   for each in string.gmatch(issuer .. ' ' .. (redis.call('HGET', keyOf(issuer), 'issuers') or '') .. ' ' .. others, '%S+') do

@@ -1,17 +1,17 @@
 -- Starts each audited change of an environment.
 -- Input:
 -- - `environment`: the key of the record
--- - `state`: the required state; if empty, the record must not exist
+-- - `state`: the required state. If `state` is empty, the record must not exist
 -- - `stream`: the stream of the events
 -- - the event arguments (EVENT_ARGS in scripts.ts)
 -- Output:
 -- - `prefix`: the prefix of all keys of the environment
 -- - `version`, `versionText`: the version of this change, as a number and as text
 -- - the functions `audit` and `publish`
--- Returns `gone` and the state of the environment if the state is not the required state.
+-- If the environment does not have the required state, the script ends, and returns `gone` and the state.
 local prefix = string.sub(environment, 1, -12)
--- This key never exists. While its slot is migrating, Redis stops a script at the first missing key. A script therefore
--- stops at this key, before any write.
+-- The key `moving` never exists. While the slot of the keys is migrating, Redis stops a script at the first missing
+-- key. The script therefore stops at this key, before any write.
 redis.call('EXISTS', prefix .. 'moving')
 local before = redis.call('HMGET', environment, 'state', 'version')
 if (before[1] or '') ~= state then return {'gone', nowText, before[1] or ''} end
@@ -22,12 +22,13 @@ local trail = prefix .. stream .. ':' .. string.format('%.0f', day)
 local length = redis.call('XLEN', trail)
 local maxLength = stream == 'updates' and tonumber(maxUpdates) or math.huge
 
--- Sends a message to all workers (`REVOKED_CHANNEL` in keys.ts). pcall: the user of Redis may lack the right to
--- publish.
+-- Sends a message to all workers (`REVOKED_CHANNEL` in keys.ts). Ignores errors with `pcall`, because the user of Redis
+-- may lack the right to publish.
 local function publish(message) redis.pcall('PUBLISH', 'ug:revoked', message) end
 
--- Writes an event. Must be called before all other writes. A second event of a script gets the next version.
--- Returns the number of old events that were removed, because the day has more than `maxUpdates` events.
+-- Writes an event. The script must call `audit` before all other writes. If the script calls `audit` twice, the second
+-- event gets the next version.
+-- If a day has more than `maxUpdates` updates of groups, removes old updates. Returns the number of removed updates.
 local function audit(subject, changedFields)
   local id = string.format('%.0f', nextVersion)
   redis.call('XADD', trail, id .. '-0', 'a', actorId, 'n', actorName, 'r', role, 'm', method, 'i', subject,

@@ -1,6 +1,9 @@
--- Finds the group to change. With an `id`, `target` is the key of the group. Without an `id`, the group must have the
--- token with the digest `currentDigest`.
--- Output: `id`; `group`, the key of the group; and `missing`, the answer if no such group exists.
+-- Finds the group to change. If `id` is not empty, `target` is the key of the group. If `id` is empty, finds the group
+-- that has the token with the digest `currentDigest`.
+-- Output:
+-- - `id`
+-- - `group`: the key of the group
+-- - `missing`: the answer if the group does not exist
 local missing = {currentDigest == '' and 'UserGroupNotFound' or 'TokenNotFound', nowText}
 local group = target
 if id == '' then

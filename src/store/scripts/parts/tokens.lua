@@ -1,5 +1,6 @@
--- The index of user group tokens. The hash `tokens:BB` maps the digests that begin with BB, without these two
--- characters, to the ids of their groups. An entry is only a hint: the record of the group decides. Input: `prefix`.
+-- The index of user group tokens. There are 256 hashes. The hash `tokens:BB` contains the digests that begin with the
+-- characters BB. It maps the other characters of each digest to the id of a group. An entry may be outdated, so the
+-- record of the group decides. Input: `prefix`.
 
 local function entryOf(digest)
   return prefix .. 'tokens:' .. string.sub(digest, 1, 2), string.sub(digest, 3)
@@ -10,7 +11,8 @@ local function holderOf(digest)
   return redis.call('HGET', bucket, field)
 end
 
--- Returns whether a group other than `id` has a token, as its current token or in its grace period.
+-- Returns whether another group than `id` has a token. The token may be the current token of that group, or a token in
+-- its grace period.
 local function isTaken(digest, id)
   local holder = holderOf(digest)
   if not holder or holder == id then return false end
@@ -40,15 +42,15 @@ local function obsoleteEntries(id, record, digest, graceMs)
   return entriesOf(id, previous, graceMs == '0' and record[1] ~= digest and record[1])
 end
 
--- Returns the next generation of a group's viewer sessions, which is a time. A counter would be wrong: after a loss of
--- data, the counter would return a generation again. Revoked sessions would then become valid.
+-- Returns the next generation of a group's viewer sessions. A generation is a time. It cannot be a counter, because
+-- after a loss of data, a counter would return an old generation again, and revoked sessions would become valid.
 local function nextGeneration(last)
   return string.format('%.0f', math.max(now, (tonumber(last or '0') or 0) + 1.0))
 end
 
--- Replaces the token of a group. The former token gets a grace period of `graceMs`; 0 revokes the former token and the
--- viewer sessions of the group. The caller must remove `obsoleteEntries`, and set the fields of the encrypted token and
--- of the times.
+-- Replaces the token of a group. The replaced token gets a grace period of `graceMs`. If `graceMs` is 0, the replaced
+-- token and the viewer sessions of the group are revoked. The caller must remove `obsoleteEntries`, and set the fields
+-- of the encrypted token and of the times.
 local function replaceToken(key, id, record, digest, graceMs)
   local bucket, field = entryOf(digest)
   redis.call('HSET', bucket, field, id)
