@@ -9,9 +9,12 @@ import type { UnaryMethod } from "./protocol/methods.ts";
 import { asConnectError, messageTooLarge, type Refusal, RefusalError, type Refused } from "./protocol/refusals.ts";
 
 export interface Endpoint {
-  /** The protocol name of the calls, such as `rest`. Omit the name if no method has an `rpc`. */
+  /**
+   * The protocol name of calls to this endpoint, such as `rest`. `authorize` and the handlers receive this name. Omit
+   * the name if no method has an `rpc`.
+   */
   readonly protocolName?: string;
-  /** The handler of each HTTP method. Requests with other methods are refused. */
+  /** The handlers by HTTP method. If this map does not contain the method of a request, the request is refused. */
   readonly methods: ReadonlyMap<string, EndpointMethod>;
 }
 
@@ -21,13 +24,17 @@ export interface EndpointMethod {
    * requests need no authorization.
    */
   readonly rpc?: DescMethodUnary;
-  /** The maximum body size in bytes, before and after decompression. If omitted, the body is not read. */
+  /**
+   * The maximum size of the request body, in bytes. The limit applies to the body as sent and to the decompressed body.
+   * If omitted, the transport does not read the body.
+   */
   readonly maxBytes?: number;
-  /** The minimum size of a response to compress, in bytes. Default: no response is compressed. */
+  /** The transport compresses response bodies of at least this size, in bytes. Default: no response is compressed. */
   readonly compressMinBytes?: number;
   /**
-   * Serves a request, whose body is already decompressed. The transport adds the content length. May throw
-   * RefusalError, or rethrow an error of `invoke`. Any other error becomes a refusal of the kind `endpoint`.
+   * Serves a request. The body of the request is already decompressed. The transport adds the header `content-length`
+   * to the response. To refuse the request, throw RefusalError. An error of `invoke` may be rethrown. If the method
+   * throws any other error, the transport refuses the request with the kind `endpoint`.
    */
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
@@ -39,7 +46,10 @@ export interface EndpointCall {
    * interceptors or the RPC, or with a TypeError if the RPC is not served.
    */
   invoke(message: Message): Promise<Message>;
-  /** The response headers of the RPC, set by `invoke`. `recordOf` converts the headers to a modifiable record. */
+  /**
+   * The response headers of the RPC. `invoke` sets these headers. `recordOf` converts the headers to a modifiable
+   * record.
+   */
   readonly responseHeader: Headers;
   readonly contextValues: ContextValues;
 }
@@ -54,7 +64,7 @@ export function readEndpoint(serve: (request: HttpRequest) => Promise<HttpRespon
   };
 }
 
-/** Returns whether `If-None-Match` contains the entity tag or `*`. If true, respond with 304 (RFC 9110, 13.1.2). */
+/** Returns whether `If-None-Match` contains the entity tag or `*`. If so, respond with 304 (RFC 9110, 13.1.2). */
 export function isKnown(etag: string, request: HeaderRecord): boolean {
   const known = headerValue(request, "if-none-match")?.split(",") ?? [];
   return known.some((each) => ["*", etag, `W/${etag}`].includes(each.trim()));
@@ -78,8 +88,8 @@ export class EndpointRoute implements Route {
   private readonly rpc: UnaryMethod | undefined;
 
   /**
-   * @param call undefined if the endpoint has no RPC
-   * @param rpc undefined if the routes do not contain the RPC
+   * @param call the call of the RPC; undefined if the endpoint has no RPC
+   * @param rpc the method that the call invokes; undefined if the routes do not contain the RPC
    */
   constructor(method: EndpointMethod, options: EndpointOptions, call?: Call, rpc?: UnaryMethod) {
     this.method = method;
@@ -132,7 +142,7 @@ const NO_CALL: EndpointCall = {
   contextValues: createContextValues(),
 };
 
-/** Returns whether `Accept-Encoding` contains an encoding without `q=0` (RFC 9110, 12.5.3). */
+/** Returns whether `Accept-Encoding` lists an encoding and does not exclude it by `q=0` (RFC 9110, 12.5.3). */
 export function acceptsEncoding(request: HeaderRecord, encoding: string): boolean {
   return (headerValue(request, "accept-encoding") ?? "").split(",").some((item) => {
     const [name = "", ...parameters] = item.split(";");
@@ -141,7 +151,8 @@ export function acceptsEncoding(request: HeaderRecord, encoding: string): boolea
 }
 
 /**
- * Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError for an oversized or invalid body.
+ * Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError if the body is too large, if it is
+ * invalid, or if the encoding is not supported.
  */
 function decompressBody(
   { headers, body }: HttpRequest,
@@ -156,7 +167,10 @@ function decompressBody(
   throw new RefusalError({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 
-/** Compresses a response with the first of `compressions` that the client accepts. */
+/**
+ * Compresses a response with the first of `compressions` that the client accepts. If the client accepts none of them,
+ * returns the response unchanged.
+ */
 async function compressed(
   response: HttpResponse,
   request: HeaderRecord,

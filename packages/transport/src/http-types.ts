@@ -4,7 +4,7 @@ import type { UniversalHandler } from "@connectrpc/connect/protocol";
 /** Headers by lower-case name, as node:http and node:http2 represent them. */
 export type HeaderRecord = { [name: string]: string | string[] | number | undefined };
 
-/** A request before its body is read. */
+/** The part of a request that is known before its body is read. */
 export interface RequestHead {
   readonly httpMethod: string;
   /** The path and the query, as in the request line or `:path`. */
@@ -21,11 +21,13 @@ export interface RequestHead {
   /** Creates a signal that aborts when the client disconnects. */
   requestSignal(): AbortSignal;
   /**
-   * Stops reading HTTP/2 connections because a caller has many waiting calls. Returns functions that resume reading,
-   * one for each stopped connection. Does nothing over HTTP/1.1, which serves one request at a time.
+   * Stops reading the HTTP/2 connection of this request, because its caller has many waiting calls. Returns one
+   * function for each stopped connection. The function resumes reading. Does nothing over HTTP/1.1, because an HTTP/1.1
+   * connection serves one request at a time.
    *
-   * @param isFirst whether no connection of the caller is stopped at present. If true, also stops the connections that
-   * were stopped for this caller before, so that this turn of the event loop reads no further calls from them
+   * @param isFirst whether no connection of the caller is stopped at present. If so, the method also stops the
+   * connections that were stopped for this caller before. If they were not stopped, this turn of the event loop could
+   * read more calls of the caller from them
    */
   pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }
@@ -47,8 +49,8 @@ export interface HttpResponse {
 /** Serves one request. Do not detach the methods from the object. */
 export interface Route {
   /**
-   * The maximum number of body bytes to read. If undefined, the transport serves the request immediately, without its
-   * body.
+   * The maximum number of body bytes to read. If undefined, the transport does not read the body, and calls `serve` as
+   * soon as the headers have arrived.
    */
   readonly maxBytes?: number | undefined;
   /** Whether unauthenticated clients may send this request. If so, the body has less time to arrive. */
@@ -58,7 +60,7 @@ export interface Route {
   readonly call?: { leave(): void } | undefined;
 }
 
-/** Serves a streaming call through Connect's own handler. */
+/** The route of a streaming call. Connect's handler serves the call. */
 export interface StreamRoute {
   readonly handler: UniversalHandler;
   readonly contextValues: ContextValues;

@@ -2,16 +2,16 @@ import type { HeaderRecord } from "./http-types.ts";
 import type { Refusal } from "./protocol/refusals.ts";
 
 /**
- * Returns the client of a connection or, with `headers`, of a request. Returns undefined for a proxy. Connections of a
- * proxy are never closed to make room for other clients.
+ * Returns the client of a request if `headers` is given, otherwise the client of a connection. Returns undefined if the
+ * peer is a proxy. The connections of a proxy are never closed to make room for other clients.
  */
 export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
 
 /** Limits of streaming calls. `MAX_HTTP2_STREAMS` limits the streams of one HTTP/2 connection. */
 interface StreamLimits {
   /**
-   * The maximum number of open streaming calls. Slow bodies of open methods (`isOpen`) and unread parts of answered
-   * requests also count. Default: no limit.
+   * The maximum number of open streaming calls. Requests to open methods (`isOpen`) count as well if their bodies
+   * arrive slowly, and so do answered requests whose bodies have not completely arrived. Default: no limit.
    */
   readonly max?: number;
   /** The maximum duration of a stream, in milliseconds. A client can call again after this time. Default: no limit. */
@@ -24,7 +24,7 @@ export const DEFAULT_LIMITS = {
   /** The maximum number of open connections. At the limit, the client with the most connections loses a connection. */
   maxConnections: Infinity,
   streams: {} as StreamLimits,
-  /** The maximum time from a new connection to its first byte. */
+  /** The maximum time between the start of a connection and its first byte. */
   firstByteTimeoutMs: 10_000,
   /** The maximum time for the headers of a request to arrive. */
   headerTimeoutMs: 15_000,
@@ -41,8 +41,8 @@ export const DEFAULT_LIMITS = {
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
 /**
- * Returns node:http's maximum time for a whole request to arrive, in milliseconds. This time must not be below the
- * maximum time for the headers.
+ * Returns the maximum time for a whole request to arrive, in milliseconds. node:http requires that this time is not
+ * below the maximum time for the headers.
  */
 export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits): number {
   return Math.max(headerTimeoutMs, arrivalTimeoutMs);
@@ -52,16 +52,21 @@ export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits):
 export const MAX_HEADER_BYTES = 32 * 1024;
 
 /**
- * The maximum number of open streams of one HTTP/2 connection. The first SETTINGS frame announces this limit, and
- * further calls wait at the client. An open stream uses memory and CPU before its call can be refused. With a higher
- * limit, a busy worker would therefore serve fewer calls per second. RFC 9113, 6.5.2 recommends at least 100. Many
- * clients and proxies assume 100 until they have read the frame. With a lower limit, some of their calls would fail.
+ * The maximum number of open streams of one HTTP/2 connection. The server announces this limit in its first SETTINGS
+ * frame. If a client has more calls, they wait at the client until a stream ends.
  *
- * Do not lower this limit on an open connection: clients that use grpc-core then stop sending.
+ * An open stream uses memory and CPU before its call can be refused. If the limit were higher, a busy worker would
+ * therefore serve fewer calls per second. If the limit were below 100, some calls would fail, because many clients and
+ * proxies assume 100 until they have read the SETTINGS frame. RFC 9113, 6.5.2 recommends at least 100.
+ *
+ * Do not lower this limit on an open connection. If a server lowers it, clients that use grpc-core stop sending.
  */
 export const MAX_HTTP2_STREAMS = 100;
 
-/** The maximum number of pipelined requests that wait. One packet could fill the memory with thousands of requests. */
+/**
+ * The maximum number of pipelined requests that wait on one connection. If there were no limit, one packet could fill
+ * the memory with thousands of requests.
+ */
 export const MAX_PIPELINED = 32;
 
 const MIB = 1024 * 1024;
@@ -81,7 +86,7 @@ export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 /**
  * node:http2's memory limit of one connection, in units of 1,000,000 bytes. At this limit, node:http2 refuses all
  * streams of the connection, even streams of other clients behind the same proxy. This limit must therefore exceed the
- * two budgets above.
+ * sum of `BODY_BYTES` and `RESPONSE_BYTES`.
  */
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 

@@ -29,15 +29,18 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
   readonly endpoints?: ReadonlyMap<string, Endpoint>;
   /** Finds the endpoint of a path that is in neither `routes` nor `endpoints`. Default: finds none. */
   readonly endpointAt?: (path: string) => Endpoint | undefined;
-  /** The access of web pages from other origins to the RPCs. Default: none. */
+  /** Allows web pages of other origins to call the RPCs. Default: no other origin is allowed. */
   readonly cors?: CorsOptions;
-  /** Creates the error response of requests that are not RPCs. Default: the error response of Connect's unary calls. */
+  /**
+   * Creates the error response to a request that is not an RPC. Default: creates the error response of a unary Connect
+   * call.
+   */
   readonly httpError?: HttpError;
 }
 
 /**
- * A request target of visible ASCII without a fragment (RFC 9112, 3.2). Servers and proxies interpret such a target in
- * the same way.
+ * Matches a request target that contains only visible ASCII characters and no fragment (RFC 9112, 3.2). The router
+ * refuses any other target, because a proxy and the server could interpret it differently.
  */
 const PLAIN_TARGET = /^[\x21\x22\x24-\x7e]+$/;
 
@@ -80,7 +83,8 @@ export class Router {
     const endpoint = rpc ? undefined : (this.#options.endpoints?.get(path) ?? this.#options.endpointAt?.(path));
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
-    // If a page calls another origin, the browser may first send OPTIONS. Each request has an Origin header.
+    // If a page calls another origin, the browser may send an OPTIONS request before the call. Both have an `Origin`
+    // header.
     const cors = httpMethod === "OPTIONS" || headers["origin"] !== undefined ? this.#cors : undefined;
     const preflight = cors?.preflight(httpMethod, headers);
     if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });
@@ -131,19 +135,20 @@ export class Router {
     const format = formatOf(headers["content-type"]);
     const isConnect = format.protocol === "connect";
     const protocolName = isRpcPath || !isConnect ? format.protocol : undefined;
-    // Connect's clients recognize a missing RPC by the HTTP status.
+    // Connect's clients recognize a missing RPC by the HTTP status, so respond with that status, as an endpoint does.
     const answered = isConnect ? undefined : format;
     return this.#refused({ kind: "not-found" }, { headers, protocolName }, answered);
   }
 
   /**
-   * Creates the response to a request that is refused before routing. Pages from allowed other origins can read the
-   * response.
+   * Creates the response to a request that is refused before a route serves it. If `cors` allows the origin of the
+   * request, the page can read the response.
    */
   readonly refuse: Refuse = (refusal, headers, method) => {
     const format = formatOf(headers["content-type"]);
     const request = { headers, method, protocolName: method && format.protocol };
-    // Endpoints share the content types of Connect's unary calls.
+    // Endpoints share the content types of Connect's unary calls, so such a content type does not show whether a
+    // request is an RPC.
     const isRpc = method !== undefined || format.protocol !== "connect" || format.isStream;
     const response = this.#refusalResponse(refusal, request, isRpc ? format : undefined);
     return this.#cors?.allow(response, headers) ?? response;
@@ -154,8 +159,8 @@ export class Router {
   }
 
   /**
-   * Creates the response to a refused request. Without `onRefused`, the response is a bare status, as from Connect's
-   * adapter.
+   * Creates the response to a refused request. If `onRefused` is omitted, the response contains only a status, like the
+   * response of Connect's adapter.
    */
   #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
     if (!this.#options.onRefused) return bareRefusal(refusal);

@@ -45,7 +45,10 @@ export interface Presence {
   readonly zero: unknown;
 }
 
-/** Returns the presence rule of a field; undefined for a required field, which the encoders do not support. */
+/**
+ * Returns the presence rule of a field; undefined if the field is required, because the encoders do not support
+ * required fields.
+ */
 export function presenceOf(field: DescField): Presence | undefined {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   const { fieldKind } = field;
@@ -87,7 +90,10 @@ export function presentValue(message: Fields, { name, oneof, kind, zero }: Prese
   return value;
 }
 
-/** Returns whether a value is a plain object. An array or an instance of a class may have its own `toJSON`. */
+/**
+ * Returns whether a value is a plain object. Arrays and instances of classes are not plain objects. They may have a
+ * `toJSON` method.
+ */
 export function isPlainObject(value: unknown): value is Fields {
   if (typeof value !== "object" || value === null) return false;
   const prototype = Object.getPrototypeOf(value);

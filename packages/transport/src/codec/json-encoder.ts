@@ -19,9 +19,9 @@ const SCALARS: { readonly [type in ScalarType]?: ToText } = {
 };
 
 /**
- * Compiles an encoder that returns the same text as `toJsonString`. Returns undefined for a type with an unsupported
- * field. The encoder throws on a message that it cannot encode; `toJsonString` may support this message. Saves 20 % of
- * the CPU of a Connect call with JSON.
+ * Compiles an encoder that returns the same text as `toJsonString`. Returns undefined if the type has a field that the
+ * encoder does not support. The encoder throws if it cannot encode a message. In this case, call `toJsonString`,
+ * because `toJsonString` may support the message. The encoder saves 20 % of the CPU of a Connect call with JSON.
  */
 export function compileJsonEncoder(desc: DescMessage): ((message: Message) => string) | undefined {
   return compileMessage(desc, new Map()) as ((message: unknown) => string) | undefined;
@@ -113,7 +113,10 @@ function jsonObject(object: Fields): string {
   return JSON.stringify(object);
 }
 
-/** Throws if a value is not a JSON value. JSON.stringify would omit such a value, write null, or call `toJSON`. */
+/**
+ * Throws if a value is not a JSON value. JSON.stringify would not throw. It would omit the value, write null, or call
+ * `toJSON`.
+ */
 function requireJson(value: unknown): void {
   switch (typeof value) {
     case "string":

@@ -18,10 +18,16 @@ import { structDetour } from "./struct-detour.ts";
 
 /** Encodes and decodes the messages of a method. Throws ConnectError. */
 export interface Serialization {
-  /** Decodes the most frequent messages. If the result is undefined, call `parse`. */
+  /**
+   * Decodes plain messages, which are the most frequent messages. Returns undefined if the message is not plain. In
+   * this case, call `parse`.
+   */
   readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
-  /** Encodes a message. A buffer begins with `headroom` unused bytes. A string is sent as UTF-8, without headroom. */
+  /**
+   * Encodes a message. If the result is a buffer, it begins with `headroom` unused bytes. The result may be a string
+   * only if `headroom` is 0. The transport sends a string as UTF-8.
+   */
   readonly serialize: (message: Message, headroom: number) => Buffer | string;
 }
 
@@ -79,7 +85,10 @@ function parserOf(input: Parser): Parser["parse"] {
   return ({ buffer, byteOffset, byteLength }) => input.parse(new Uint8Array(buffer, byteOffset, byteLength));
 }
 
-/** Returns Connect's binary parser. A `structDetour` makes its time for a repeated Struct field linear. */
+/**
+ * Returns Connect's binary parser. If the type contains a Struct field, the parser uses `structDetour`, so that the
+ * time stays linear if a message repeats the field.
+ */
 function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): Parser {
   const detour = structDetour(desc.input);
   const method = detour ? { ...desc, input: detour.desc } : desc;
@@ -94,7 +103,10 @@ function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): P
   };
 }
 
-/** Wraps Connect's JSON parser, in order to also refuse invalid JSON that protobuf-es accepts. */
+/**
+ * Wraps Connect's JSON parser. The wrapper also refuses invalid JSON that protobuf-es accepts (see
+ * `requireStrictJson`).
+ */
 function strictJsonParser({ input: desc }: DescMethodUnary, input: Parser): Parser {
   if (!hasLenientJson(desc)) return input;
   return {
@@ -121,9 +133,9 @@ export type PlainDecoder = (bytes: Buffer) => Message | undefined;
 
 type MutableFields = { [localName: string]: unknown };
 
-/** A JSON string in ASCII without escapes. */
+/** Matches a JSON string of printable ASCII characters that contains no escapes. */
 const TEXT = '"[ !#-[\\]-~]*"';
-/** A JSON object whose keys and values match `TEXT`, without white space around keys and values. */
+/** Matches a JSON object whose keys and values match `TEXT`. White space around the keys and values is not allowed. */
 const PLAIN_JSON = new RegExp(`^\\{(?:${TEXT}:${TEXT}(?:,${TEXT}:${TEXT})*)?\\}$`);
 
 /**
@@ -136,13 +148,13 @@ const MAX_JSON_BYTES = 1024;
 const MAX_TEXT_BYTES = 0x7f;
 
 /**
- * Compiles a decoder of plain JSON, which returns the same messages as `fromJsonString`. Plain JSON is an object
- * without white space, escapes or duplicate keys. The keys are JSON names of string fields, and the values are ASCII
- * strings.
+ * Compiles a decoder of plain JSON. The decoder returns the same messages as `fromJsonString`. Plain JSON is an object
+ * that matches `PLAIN_JSON`. Its keys are JSON names of string fields, and no key occurs twice.
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
   if (isWellKnown(desc)) return () => undefined;
-  // Leave messages with a oneof to protobuf-es, which checks that only one field of the oneof is set.
+  // If JSON sets a field of a oneof, protobuf-es must decode the message. It checks that no other field of the oneof is
+  // set.
   const fields = desc.fields.filter((field) => isText(field) && !field.oneof);
   const names = new Map(fields.map(({ jsonName, localName }) => [jsonName, localName]));
   return (bytes) => {
@@ -150,8 +162,8 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
     const text = bytes.toString("latin1");
     if (!PLAIN_JSON.test(text)) return undefined;
     const message = create(desc) as unknown as MutableFields;
-    // Quotes occur only around keys and values. Each fourth piece between quotes is a key, and its value is two pieces
-    // later.
+    // Quotes occur only around keys and values. The quotes split the text into pieces. Each fourth piece is a key, and
+    // the value of the key is two pieces later.
     const pieces = text.split('"');
     for (let at = 1; at < pieces.length; at += 4) {
       const key = pieces[at] as string;
@@ -165,8 +177,9 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
 }
 
 /**
- * Compiles a decoder of plain messages in the binary format, which returns the same messages as `fromBinary`. A plain
- * message has only string fields with at most 127 ASCII characters.
+ * Compiles a decoder of plain messages in the binary format. The decoder returns the same messages as `fromBinary`. A
+ * plain message has only string fields. Each field has a number of at most 15 and a value of at most 127 ASCII
+ * characters.
  */
 export function compilePlainBinaryDecoder(desc: DescMessage): PlainDecoder {
   const fields: (DescField | undefined)[] = [];

@@ -23,8 +23,8 @@ const fieldsToCheck = fieldsLeadingTo(
 
 /**
  * Refuses invalid JSON that protobuf-es accepts. Examples: the duration `300s of grace`, the time
- * `2026-02-30T00:00:00Z`, and an unknown enum name. For an unknown enum name, protobuf-es uses the default value. Call
- * this function after protobuf-es, which refuses all other invalid JSON.
+ * `2026-02-30T00:00:00Z`, and an unknown enum name. For an unknown enum name, protobuf-es uses the default value. Let
+ * protobuf-es decode the JSON before you call this function, because protobuf-es refuses all other invalid JSON.
  *
  * @throws FieldError for a field; Error if the whole message is a duration or a time. The error has the message of
  * protobuf-es
@@ -38,7 +38,7 @@ export function hasLenientJson(desc: DescMessage): boolean {
   return CHECKS.has(desc.typeName) || fieldsToCheck(desc).length > 0;
 }
 
-/** @param holder the field that contains the message */
+/** @param holder the field that contains the message; undefined for the outermost message */
 function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   const isValid = CHECKS.get(desc.typeName);
   if (isValid) {
@@ -48,8 +48,8 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // `jsonName` and `name` are often equal. Without the Set, each level would be checked twice, so the time would be
-    // exponential in the depth.
+    // `jsonName` and `name` are often equal. If they were not in a Set, each level would be checked twice, so the time
+    // would be exponential in the depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

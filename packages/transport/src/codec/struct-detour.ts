@@ -12,9 +12,11 @@ const STRUCT = "google.protobuf.Struct";
 
 /**
  * Creates a variant of a message type in which google.protobuf.Struct fields contain messages instead of JSON objects.
- * If the caller decodes the variant and then calls `restore`, each field is converted once. protobuf-es alone converts
- * the object to a message and back at each occurrence of the field. A 52 KB request that repeats one field would then
- * take 30 seconds. Returns undefined for a type without a Struct field.
+ * Returns undefined if the type contains no Struct field.
+ *
+ * The caller decodes the bytes as the variant and passes the message to `restore`, which converts each field once. If
+ * the caller decoded the original type, protobuf-es would convert the JSON object to a message and back at each
+ * occurrence of the field. For example, a 52 KB request that repeats one field would take 30 seconds.
  */
 export function structDetour(desc: DescMessage): StructDetour | undefined {
   if (fieldsWithStructs(desc).length === 0) return undefined;

@@ -22,8 +22,8 @@ export class Arrivals {
   #served = 0;
 
   /**
-   * Serves a connection in this turn of the event loop or in a later turn. Drops a connection that closes before its
-   * turn.
+   * Serves a connection in this turn of the event loop or in a later turn. If the connection closes before that turn,
+   * `serve` is never called.
    */
   add(socket: Pick<Socket, "destroyed">, isHttp2: boolean, serve: () => void): void {
     this.#waiting.push({ socket, weight: isHttp2 ? PER_TURN : 1, serve });

@@ -7,7 +7,8 @@ const MIN_BUFFER_BYTES = 4096;
 /**
  * Appends a chunk to the arrived part of a body. The returned bytes are in one buffer.
  *
- * @param isCopy whether `append` or `copyOf` returned `body`. If so, the bytes after `body` in its buffer are free
+ * @param isCopy whether `append` or `copyOf` returned `body`. If so, `append` may write to the buffer behind `body`,
+ * because no other object uses these bytes
  */
 export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Buffer {
   const length = body.byteLength + chunk.byteLength;
@@ -25,8 +26,8 @@ export function copyOf(body: Uint8Array, capacity: number): Buffer {
 }
 
 /**
- * Reads and discards up to 16 MiB of a source. Removes the previous reader, which could pause the source or buffer the
- * data.
+ * Reads and discards up to 16 MiB of a source. Removes the previous reader first, because the previous reader could
+ * pause the source or buffer the data.
  *
  * @param onTooMuch called for each chunk beyond the limit
  */

@@ -1,15 +1,21 @@
 import { clearInterval, setInterval } from "node:timers";
 
-/** The reason of an eviction: the holding took too long, or its client holds too much. */
+/** The reason of an eviction. `timeout`: the holding took too long. `over-budget`: the budget is used up. */
 export type EvictionReason = "timeout" | "over-budget";
 
 /** A resource that a client holds: an arriving body, an unread response, a stream or a connection. */
 export interface Holding {
-  /** Ends the holding. Its charge is already released. */
+  /** Ends the holding. The budget has already released the charge of the holding. */
   evict(reason: EvictionReason): void;
-  /** Returns whether the holding can be evicted without harm. Idle holdings are evicted first. Default: false. */
+  /**
+   * Returns whether the client loses no work if the holding is evicted. Idle holdings are evicted first. Default:
+   * false.
+   */
   isIdle?(): boolean;
-  /** Returns whether the holding has finished. An eviction then only releases the charge. Default: false. */
+  /**
+   * Returns whether the holding has finished. If so, the budget releases the charge and does not call `evict`. Default:
+   * false.
+   */
   isOver?(): boolean;
 }
 
@@ -30,13 +36,16 @@ interface OpenCharge extends Charge {
 }
 
 interface Client {
-  /** The client; undefined for a proxy, whose connections carry requests of many clients. */
+  /** The name of the client; undefined for a proxy. The connections of a proxy carry requests of many clients. */
   readonly key: string | undefined;
   readonly charges: Set<OpenCharge>;
   units: number;
 }
 
-/** The size of a unit, in bytes. Each holding takes at least one unit, for its connection, stream and objects. */
+/**
+ * The size of a unit, in bytes. Each holding counts as at least one unit, because its connection, its stream and its
+ * objects need memory.
+ */
 export const UNIT_BYTES = 16 * 1024;
 
 function unitsOf(bytes: number): number {
@@ -49,19 +58,23 @@ const CHECK_MS = 250;
 const SEARCHED = 32;
 
 /**
- * A budget that all clients share. Each client is charged for its holdings.
+ * A budget that all clients share. Each client is charged for its holdings. The largest client is the client with the
+ * most units.
  *
- * If a charge would exceed the budget, the largest client (with the most units) loses an idle holding or, if none is
- * idle, its oldest holding. Exception: the charge would make the charged client at least as large as the largest
- * client. Then the charged client itself loses an idle holding or, if none is idle, the charge is refused. Therefore,
- * other clients never cause the refusal of a small client.
+ * If a charge would exceed the budget, the largest client loses an idle holding. If it has no idle holding, it loses
+ * its oldest holding. There is one exception: the charge would make the charged client at least as large as the largest
+ * client. In this case, the charged client itself loses an idle holding. If it has no idle holding, the charge is refused. A
+ * small client is therefore never refused because of the holdings of larger clients.
  *
  * Bodies and responses that end within their turn of the event loop are not charged: see `Turn`.
  */
 export class ClientBudget {
   readonly #max: number;
   readonly #clients = new Map<string | undefined, Client>();
-  /** The clients by their number of units. Excludes proxies, which lose no holdings to other clients. */
+  /**
+   * The clients by their number of units. Does not contain proxies, because a proxy never loses a holding to other
+   * clients.
+   */
   readonly #byUnits = new Map<number, Set<Client>>();
   /** An upper bound of the units of any client. `#largest` lowers this bound. */
   #mostUnits = 0;
@@ -78,8 +91,8 @@ export class ClientBudget {
    * budget has no room.
    *
    * @param key the client; undefined for a proxy
-   * @param options `bytes`: the size of the holding, default one unit. `timeoutMs`: the maximum duration of the holding
-   * in milliseconds, default unlimited
+   * @param options `bytes` is the size of the holding. Default: one unit. `timeoutMs` is the maximum duration of the
+   * holding, in milliseconds. Default: no limit
    */
   charge(
     key: string | undefined,
@@ -182,7 +195,10 @@ export class ClientBudget {
   }
 }
 
-/** Returns an idle holding of a client. Moves the checked busy holdings to the end, for the next search. */
+/**
+ * Returns an idle holding of a client. Moves the busy holdings that it has checked to the end, so that the next search
+ * begins with other holdings.
+ */
 function idleOf({ charges }: Client): OpenCharge | undefined {
   let left = SEARCHED;
   for (const charge of charges) {

@@ -10,7 +10,7 @@ import { ClientBudget, type Holding } from "./client-budget.ts";
 import { endConnection } from "./http2-sessions.ts";
 import { plainAddress, type RequestContext } from "./server-request.ts";
 
-/** The time without data after which a connection is idle, in milliseconds. */
+/** A connection is idle if no data has arrived for this time, in milliseconds. */
 const IDLE_MS = 1000;
 
 /** The time in which the calls of an evicted HTTP/2 connection may finish, in milliseconds. */
@@ -52,8 +52,9 @@ class Connection implements Holding {
       socket.destroy();
       return;
     }
-    // `close` sends GOAWAY with the id of the last stream that the server processes. The client repeats the calls of
-    // later streams. A session without streams closes immediately.
+    // `close` sends GOAWAY with the id of the last stream that the server processes. If the client has opened streams
+    // after that stream, it repeats their calls on another connection. If the session has no streams, it closes
+    // immediately.
     session.close();
     setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
   }
@@ -113,10 +114,11 @@ export class Connections {
   }
 
   /**
-   * Closes every connection without losing a request in transit. Announces the end to HTTP/2 clients by GOAWAY, and to
+   * Closes every connection, but loses no request in transit. Announces the end to HTTP/2 clients by GOAWAY, and to
    * HTTP/1.1 clients by `Connection: close` in the next response.
    *
-   * @param quietMs the silence after which an HTTP/1.1 connection is closed without another response, in milliseconds
+   * @param quietMs if no data arrives on an HTTP/1.1 connection for this time, in milliseconds, the connection is
+   * closed even if no response has announced the end
    * @returns a function that stops checking for silent connections; call it when all connections are closed
    */
   drain(quietMs: number): () => void {
@@ -268,7 +270,8 @@ export class Http1Connection {
    */
   closeAfterNext(): void {
     this.#isClosing = true;
-    // If headers are already sent, they have announced an open connection. Then the next request closes the connection.
+    // If headers are already sent, they have announced an open connection. In this case, the next request closes the
+    // connection.
     if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
@@ -289,18 +292,19 @@ export class Http1Connection {
     else if (res.headersSent) res.once("finish", () => endSocket(socket));
     else {
       res.setHeader("connection", "close");
-      // node:http would close the socket immediately. If more bytes then arrived, the client could lose the response.
+      // node:http would close the socket immediately. If more bytes arrived after that, the client could lose the
+      // response.
       socket.destroySoon = () => endSocket(socket);
     }
   }
 
   /**
-   * Responds to a request that node:http refuses. node:http itself would send a bare status, even before earlier
-   * responses.
+   * Responds to a request that node:http refuses. node:http itself would send only a status, and could send this status
+   * before the responses to earlier requests.
    */
   onClientError(error: NodeJS.ErrnoException, context: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
-    // Deno adds the same `error` listener again before each further error.
+    // Before each error after the first, Deno adds the same `error` listener again.
     const [before, last] = socket.listeners("error").slice(-2) as (() => void)[];
     if (last && last === before) socket.off("error", last);
     if (this.#pipelined.length > 0 && socket.writable) {
@@ -315,7 +319,7 @@ export class Http1Connection {
     if (this.#isBroken) return;
     this.#isBroken = true;
     if (res && (res.req.complete || res.writableEnded)) {
-      // The client repeats requests without a response on a new connection.
+      // If a request receives no response, the client repeats the request on a new connection.
       this.closeAfter(res);
     } else if (res?.headersSent) {
       socket.destroy();

@@ -3,7 +3,7 @@ import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/conne
 import { type Found, type HeaderRecord, type HttpResponse, type Route, whenKnown } from "../http-types.ts";
 import { headersOf, recordOf } from "../protocol/headers.ts";
 
-/** The access of web pages from other origins (https://fetch.spec.whatwg.org/#http-cors-protocol). */
+/** Allows web pages of other origins to call the RPCs (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface CorsOptions {
   /** The allowed origins; `*` allows every origin. */
   readonly origins: "*" | readonly string[];

@@ -30,7 +30,7 @@ export function patchDenoStreamLeak(stream: ServerHttp2Stream): void {
   isDone = true;
   const handle = privateValue(stream, "kHandle") as StreamHandle | undefined;
   const handles = handle && (Object.getPrototypeOf(handle) as StreamHandle);
-  // Another version of Deno may have other internals.
+  // If another version of Deno has no such method, do nothing.
   if (typeof handles?.shutdown !== "function") return;
   const { shutdown } = handles;
   handles.shutdown = function (this: StreamHandle, request: ShutdownRequest): number {

@@ -25,7 +25,12 @@ const IS_NODE = !("Deno" in globalThis);
  */
 const MAX_MERGED_BYTES = 4096;
 
-/** Creates a listener for HTTP/1.1 requests. @param expectation the form of their `Expect` (RFC 9110, 10.1.1) */
+/**
+ * Creates a listener for HTTP/1.1 requests.
+ *
+ * @param expectation whether these requests have no `Expect` header, `100-continue`, or an unknown value (RFC 9110,
+ * 10.1.1)
+ */
 export function http1Listener(context: RequestContext, expectation: "none" | "continue" | "unknown") {
   return (req: IncomingMessage, res: ServerResponse) => {
     const connection = Http1Connection.of(req.socket);
@@ -41,8 +46,9 @@ export function http1Listener(context: RequestContext, expectation: "none" | "co
 const MALFORMED: Refusal = { kind: "malformed-http" };
 
 /**
- * Returns the refusal of an ambiguous HTTP/1.1 request. For such a request, a proxy in front of the server may find
- * another end or another host than the server (RFC 9112, 6.1 and 3.2).
+ * Returns the refusal of an ambiguous HTTP/1.1 request; undefined if the request is not ambiguous. A proxy in front of
+ * the server and the server itself could disagree about the end or the host of an ambiguous request (RFC 9112, 6.1 and
+ * 3.2).
  */
 function refusalOfAmbiguous(req: IncomingMessage): Refusal | undefined {
   const { headers, httpVersion } = req;
@@ -93,9 +99,10 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   /**
-   * Lets node:http detect the end of a request without a body. Call this method when the request arrives, and again
-   * before the response. Without the first call, node:http needs five more steps of the event loop. Without the second
-   * call, node:http keeps the request in memory while the connection is idle.
+   * If the request has no body, lets node:http detect the end of the request. Call this method when the request
+   * arrives, and again before the response is written. If the first call were missing, node:http would need five more
+   * steps of the event loop. If the second call were missing, node:http would keep the request in memory while the
+   * connection is idle.
    */
   private readEnd(): void {
     if (IS_NODE && !this.hasBody) this.req.read(0);
@@ -140,8 +147,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     connection.writesOverTime(res);
     const { writeHead } = res;
     res.writeHead = ((...args: never[]) => {
-      // Connect's adapter stops reading when it responds. On an open connection, the next request would wait behind the
-      // unread rest of the body.
+      // Connect's adapter stops reading when it responds. If the connection stayed open, the next request would wait
+      // behind the unread rest of the body.
       if (!req.complete) connection.closeAfter(res);
       this.readEnd();
       return Reflect.apply(writeHead, res, args);
@@ -153,8 +160,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     const { req, response: res } = this;
     if (this.isDisconnected) return;
     this.readEnd();
-    // Without 100 Continue, the client may send or omit the body (RFC 9110, 10.1.1). The server then cannot find the
-    // start of the next request.
+    // The server has not sent 100 Continue, so the client may send or omit the body (RFC 9110, 10.1.1). The server
+    // cannot find the start of the next request, so it closes the connection.
     if (this.awaitsContinue && this.hasBody) this.connection.closeAfter(res);
     this.connection.writesWhole(res);
     res.writeHead(status, headers);
@@ -163,8 +170,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
       res.addTrailers(trailers as { [name: string]: string });
       res.end();
     } else if (body.length <= MAX_MERGED_BYTES && IS_NODE) {
-      // node:http sends a string and the headers in one write. This saves 4 % of the CPU of a call. The encoding latin1
-      // keeps every byte, because each character is one byte.
+      // node:http sends a string and the headers in one write instead of two. This saves 4 % of the CPU of a call. The
+      // encoding latin1 keeps every byte, because each character is one byte.
       const isAscii = typeof body === "string" && Buffer.byteLength(body) === body.length;
       res.end(isAscii ? body : bodyBytes(body).toString("latin1"), "latin1");
     } else {

@@ -15,12 +15,13 @@ interface Peer {
 }
 
 /**
- * The sockets of sessions. node:http2 exposes only a proxy object, through which the socket cannot be destroyed.
+ * The peers of sessions, with their sockets. node:http2 exposes only a proxy object of the socket, and this object
+ * cannot destroy the socket.
  *
- * A session must not reference its closed socket, not even by a listener or a timer. If the client has never
- * acknowledged SETTINGS, Node keeps the session as long as the handle of the session exists. The socket may reference
- * this handle, by the stack trace of the error that ended the session. The garbage collector would never free this
- * cycle through native memory.
+ * After the socket of a session has closed, the session must not reference the socket, not even by a listener or a
+ * timer. If the client has never acknowledged SETTINGS, Node keeps the session as long as the handle of the session
+ * exists. The socket may reference this handle, by the stack trace of the error that ended the session. The garbage
+ * collector would never free this cycle through native memory.
  */
 const peers = new WeakMap<Http2Session, Peer>();
 
@@ -53,8 +54,8 @@ export function endConnection(session: Http2Session): void {
 
 /**
  * Stops reading a session because a caller has many waiting calls. Returns a function that resumes reading; undefined
- * if the session is already paused or closed. Best effort: if the kernel cannot take all bytes of a write immediately,
- * node:http2 itself starts to read again.
+ * if the session is already paused or closed. The pause may end early: if the kernel cannot take all bytes of a write
+ * immediately, node:http2 itself starts to read again.
  */
 export function pauseSession(session: Http2Session, caller: string): (() => void) | undefined {
   const peer = peers.get(session);
@@ -74,8 +75,8 @@ export function wasPausedFor(session: Http2Session, caller: string): boolean {
 }
 
 /**
- * Whether HTTP/2 streams end before the kernel has taken their bytes: true on Deno. On Node, a stream waits for the
- * kernel.
+ * Whether an HTTP/2 stream may end before the kernel has taken the bytes of the stream. This is the case on Deno. On
+ * Node, a stream ends after the kernel has taken its bytes.
  */
 export const STREAMS_END_EARLY = "Deno" in globalThis;
 
@@ -86,10 +87,11 @@ export function bytesOf(session: Http2Session): { readonly written: number; read
 }
 
 /**
- * Ends an HTTP/2 session whose client does not answer a PING within `UNANSWERED_CHECKS` checks. Either the session is
- * broken, or its client is gone, does not read, or sends an endless header, which an answer cannot interrupt. On Node
- * 20, a protocol error or many fast resets break a session. A broken session stops reading, emits no event, and stays
- * open even if the client closes the connection.
+ * Ends an HTTP/2 session whose client does not answer a PING within `UNANSWERED_CHECKS` checks. The answer is missing
+ * if the client is gone or does not read. It is missing if the client sends an endless header, because an answer cannot
+ * interrupt a header. It is missing as well if the session is broken. On Node 20, a protocol error or many fast resets
+ * break a session. A broken session stops reading, emits no event, and stays open even if the client closes the
+ * connection.
  *
  * Sends a PING if the session has sent no data since the last check.
  */
@@ -101,13 +103,14 @@ function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): voi
   // A timeout of node:http2 would keep a destroyed session in memory until the timeout ends.
   const stop = () => clearInterval(timer);
   const timer = setInterval(() => {
-    // A session may be destroyed without an event, so check the socket.
+    // node:http2 may destroy a session and emit no event, so check the socket.
     const peer = peers.get(session);
     if (!peer?.socket) return stop();
     const { taken } = bytesOf(session);
     const hasSent = taken !== takenBefore;
     takenBefore = taken;
-    // A destroyed session cannot send a PING. Its client has as much time to close the connection as to answer a PING.
+    // A destroyed session cannot send a PING. The client of a destroyed session has as much time to close the
+    // connection as another client has to answer a PING.
     if (session.destroyed) unanswered ??= 0;
     // A paused session is not read, so the answer to a PING cannot arrive.
     else if (peer.isPaused) return;

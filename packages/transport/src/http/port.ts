@@ -37,7 +37,10 @@ export interface ListenOptions {
   readonly host: string;
   /** The port number; 0 picks a free port. */
   readonly port: number;
-  /** Whether other processes of the user may listen on the same port, if the runtime supports it. Default: no. */
+  /**
+   * Whether other processes of the same user may listen on this port. Has no effect if the runtime does not support it.
+   * Default: false.
+   */
   readonly reusePort?: boolean | undefined;
   /** The certificates for TLS. Omit them for cleartext. */
   readonly tls?: Certificates | undefined;
@@ -54,8 +57,8 @@ export interface NodeServer {
   /**
    * Stops accepting connections. Resolves when all requests in flight are answered and all connections are closed.
    *
-   * @param quietMs the silence after which an HTTP/1.1 connection is closed, in milliseconds. If this silence is too
-   * short, a request in transit may be lost. Default 1000
+   * @param quietMs an HTTP/1.1 connection is closed if no data arrives for this time, in milliseconds. If the time is
+   * too short, a request in transit may be lost. Default: 1000
    */
   drain(quietMs?: number): Promise<void>;
   destroy(): void;
@@ -63,7 +66,8 @@ export interface NodeServer {
    * Sets the certificates of new connections. Open connections keep their certificates. Does not change whether clients
    * need a certificate.
    *
-   * @throws TypeError on a port without TLS; the error of node:tls for invalid certificates, which then have no effect
+   * @throws TypeError if the port has no TLS. If the certificates are invalid, throws the error of node:tls, and the
+   * port keeps its previous certificates
    */
   setCertificates(tls: Certificates): void;
 }
@@ -72,8 +76,8 @@ export interface NodeServer {
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 /**
- * The maximum number of connections that wait to be accepted. The system may allow fewer. With Node's default of 511,
- * the system resets some connections of a proxy that opens a connection for each call.
+ * The maximum number of connections that wait to be accepted. The system may allow fewer. A proxy may open a connection
+ * for each call. With Node's default of 511, the system would reset some of these connections.
  */
 const BACKLOG = 4096;
 
@@ -84,7 +88,8 @@ const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
   maxSessionMemory: SESSION_MEMORY_MB,
-  // By default, node:http2 ends a connection with all its calls after it has refused 100 streams of the connection.
+  // By default, node:http2 ends a connection and all calls of the connection after it has refused 100 of the
+  // connection's streams.
   maxSessionRejectedStreams: 2 ** 31 - 1,
 };
 const HTTP1_OPTIONS = {
@@ -99,7 +104,7 @@ const HTTP1_OPTIONS = {
 
 export interface ServeOptions extends RouterOptions {
   readonly limits?: Partial<Limits>;
-  /** Called with unexpected errors, which the client does not receive. */
+  /** Called with each unexpected error. The client does not receive this error. */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -119,9 +124,10 @@ export function serveNode({ limits, onError, ...options }: ServeOptions, listen:
 /**
  * Listens on one port for HTTP/1.1 and HTTP/2, over TLS if `tls` is set.
  *
- * The HTTP/1.1 server listens, and passes connections with the HTTP/2 preface, or with `h2` by ALPN, to an HTTP/2
- * server. On Deno the HTTP/1.1 server must listen, because Deno drops the connections of another listener after one
- * request. The option `allowHTTP1` of node:http2 is no alternative, because it ignores the limits of HTTP/1.1.
+ * An HTTP/1.1 server listens. If a connection begins with the HTTP/2 preface, or if ALPN has selected `h2`, the
+ * HTTP/1.1 server passes the connection to an HTTP/2 server. On Deno the HTTP/1.1 server must listen, because Deno
+ * drops the connections of another listener after one request. The option `allowHTTP1` of node:http2 is no alternative,
+ * because it ignores the limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions): Promise<NodeServer> {
   const isSet = ([, value]: [name: string, value: unknown]) => value !== undefined;
@@ -154,7 +160,8 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
       onError?.(failure);
     }
   });
-  // Without this listener, node:http closes the connection before the requests ahead of a CONNECT are answered.
+  // If this listener did not exist, node:http would close the connection of a CONNECT before it answers earlier
+  // requests.
   server.on("connect", (_request, socket: Socket) => Http1Connection.of(socket).refuseTunnel());
   // The HTTP/2 server does not listen. The HTTP/1.1 server passes HTTP/2 connections to the HTTP/2 server.
   const http2 = createHttp2Server(HTTP2_OPTIONS);
@@ -176,7 +183,8 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
       if (options.tls) readAsStream(socket);
       return;
     }
-    // Sockets of an HTTP/1.1 server may be half-open. A half-open HTTP/2 session would outlive its client.
+    // Sockets of an HTTP/1.1 server may be half-open. A half-open HTTP/2 session would stay open after its client has
+    // closed the connection.
     socket.allowHalfOpen = false;
     opened = undefined;
     http2.emit("connection", socket);
@@ -263,7 +271,7 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
 /**
  * Makes node:http read a TLS connection as a stream. By default, the parser of node:http reads directly from the handle
  * of the socket. If a request arrives during the write of a response, node:http pauses the parser but not the handle.
- * The next TLS record then breaks the connection with "Parse Error: Paused".
+ * The next TLS record would break the connection with "Parse Error: Paused".
  */
 function readAsStream(socket: Socket): void {
   // If the socket has another listener, node:http does not read from the handle.

@@ -13,7 +13,7 @@ import type { Turn, Unfinished } from "./turn.ts";
 
 const EMPTY = Buffer.alloc(0);
 
-/** The time that a stream may exceed its deadline while the client does not read, in milliseconds. */
+/** If the client does not read, a stream may exceed its maximum duration by this time, in milliseconds. */
 const UNREAD_MS = 30_000;
 
 /** The time in which the kernel must take a short response that exceeds the budget, in milliseconds. */
@@ -34,18 +34,18 @@ export interface RequestContext extends RequestHandlers {
   readonly responses: ClientBudget;
   /**
    * Limits the number of open streams that need little memory. These are streaming calls, bodies of open methods, and
-   * answered requests whose bodies still arrive. A short response beyond the budget of `responses` is charged to this
-   * budget, for at most `SHORT_WRITE_MS`.
+   * answered requests whose bodies are still arriving. If `responses` has no room for a short response, the response is
+   * charged to this budget for at most `SHORT_WRITE_MS`.
    */
   readonly streams: ClientBudget;
 }
 
-/** Ignores the `error` events of requests and responses, which mean that the client has disconnected. */
+/** Ignores the `error` events of requests and responses. Such an event means that the client has disconnected. */
 export function ignore(): void {}
 
 /**
- * A request of node:http or node:http2, and its response. If the body or the response takes longer than its turn of the
- * event loop, the client is charged: see `Turn`.
+ * A request of node:http or node:http2, and its response. If the body or the response is still unfinished after the
+ * next turn of the event loop, the client is charged (see `Turn`).
  */
 export abstract class ServerRequest<NodeResponse extends ServerResponse | ServerHttp2Stream = ServerHttp2Stream>
   implements HttpRequest, Holding, Unfinished
@@ -60,7 +60,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected readonly context: RequestContext;
   /** The charge for the body or, later, for the response. A request never has two charges. */
   protected charge: Charge | undefined = undefined;
-  /** The route; undefined until the route is found, and after the route begins to serve the request. */
+  /** The route; undefined before the route is found, and again after the route has begun to serve the request. */
   private route: Route | undefined = undefined;
   /** The source of the body, until the body is complete, too long or abandoned. */
   private arriving: Readable | undefined = undefined;
@@ -80,7 +80,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   /** Whether the client has disconnected. Failures after the disconnect are not reported. */
   abstract get isDisconnected(): boolean;
   abstract get unreadBytes(): number;
-  /** Whether the request has a body, which may be empty. */
+  /** Whether the request may have a body. If so, the body may still be empty. */
   protected abstract readonly hasBody: boolean;
   /** Returns the body. Sends 100 Continue to a client that waits for this response. */
   protected abstract openBody(): Readable;
@@ -142,7 +142,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     else this.context.turn.add(this);
   }
 
-  /** Serves a streaming call by Connect's own handler. Refuses the call if too many streams are open. */
+  /** Lets Connect's handler serve a streaming call. Refuses the call if too many streams are open. */
   private serveStream({ handler, contextValues }: StreamRoute): void {
     const { streams, limits, refuse, onError } = this.context;
     const { lifetimeMs = Infinity } = limits.streams;
@@ -190,8 +190,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   private async answer(): Promise<void> {
     const { route } = this;
-    // node:http2 keeps a stream and its request in memory until the next major garbage collection. For that time, the
-    // request must not keep its call in memory.
+    // node:http2 keeps a stream and its request in memory until the next major garbage collection. Remove the route, so
+    // that the request does not keep its call in memory for this time.
     this.route = undefined;
     if (!route) return;
     // If the client has reset the stream, the stream emits `end` even if the body is incomplete.
@@ -210,7 +210,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   /**
    * Charges the client for a long response immediately, because one turn of the event loop could create many long
-   * responses. Charges the client for a short response if the response is unsent after its turn.
+   * responses. Charges the client for a short response only if the response is still unsent after the next turn (see
+   * `Turn`).
    */
   protected chargeResponse(bytes: number): void {
     this.responseBytes = bytes;
@@ -249,11 +250,12 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     this.responseBytes = undefined;
     if (this.charge) return;
     const { responses, streams, limits } = this.context;
-    // The rest of the request is discarded, so a request with a sent response needs memory only for its stream.
+    // If the response is sent, the rest of the request is discarded, so the request needs memory only for its stream.
     this.charge = this.isWritten
       ? streams.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
       : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
-    // On Deno over TLS, the kernel receives even a short response some turns later.
+    // On Deno over TLS, the kernel receives even a short response some turns later, so allow a short time for the
+    // write.
     if (!this.charge && !this.isWritten && bytes <= UNIT_BYTES)
       this.charge = streams.charge(this.client, this, { timeoutMs: SHORT_WRITE_MS });
     if (!this.charge) {
@@ -268,8 +270,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /**
-   * Refuses the request without waiting for its body, and closes an HTTP/1.1 connection. Never throws, because an
-   * exception in an event listener would end the process or fail another request.
+   * Refuses the request immediately, even if the body has not arrived. Closes the connection if it uses HTTP/1.1. Never
+   * throws, because an exception in an event listener would end the process or fail another request.
    */
   refuse(refusal: Refusal): void {
     try {
@@ -306,10 +308,13 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 /** The refusal of an `Expect` other than `100-continue` (RFC 9110, 10.1.1). */
 export const EXPECTATION_FAILED: Refusal = { kind: "expectation-failed" };
 
-/** A host and a port, each possibly empty (RFC 3986, 3.2.2 and 3.2.3). */
+/** Matches a host and a port (RFC 3986, 3.2.2 and 3.2.3). The host and the port may be empty. */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\da-f:.]+\])(?::\d*)?$/i;
 
-/** The last valid host. Most requests have the same host, and the check costs 3 % of the CPU of a call. */
+/**
+ * The last valid host. Most requests have the same host, so `isHost` need not check it again. The check costs 3 % of
+ * the CPU of a call.
+ */
 let lastHost: string | undefined;
 
 /** Returns whether a URL can be built from a host. Connect's adapter throws on an invalid host. */

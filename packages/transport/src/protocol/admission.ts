@@ -15,11 +15,12 @@ export interface AdmissionOptions {
   readonly authorize?: Authorize | undefined;
   /** Creates the initial context values of a call. Default: empty. */
   readonly contextValues?: ContextValuesOf | undefined;
-  /** The queue of unary calls. Several ports may share a queue. Default: a queue without a limit. */
+  /** The queue of unary calls. Several ports may share a queue. Default: a queue that accepts any number of calls. */
   readonly queue?: CallQueue | undefined;
   /**
-   * Returns true for an open method, which clients may call without authentication. Calls of an open method never wait
-   * and do not count as in flight. Their bodies have less time to arrive. Default: no method is open.
+   * Returns whether a method is open. Clients may call an open method without authentication. Calls of an open method
+   * never wait in the queue, and do not count as in flight. Their bodies have less time to arrive
+   * (`openArrivalTimeoutMs`). Default: no method is open.
    */
   readonly isOpen?: ((method: DescMethod) => boolean) | undefined;
   readonly onRefused?: OnRefused | undefined;
@@ -38,7 +39,10 @@ export class Admission implements CallGate {
     this.contextValues = options.contextValues;
   }
 
-  /** Waits until a call may begin, then authorizes the call. Never rejects. */
+  /**
+   * Waits until a call may begin, and then authorizes the call. Returns the error for the client if the call is
+   * refused. Never rejects.
+   */
   admit(method: DescMethod, protocolName: string, request: RequestHead): Call | Refused | Promise<Call | Refused> {
     const isOpen = this.openMethods.has(method);
     const isQueued = method.methodKind === "unary" && !isOpen;
@@ -61,7 +65,8 @@ export class Admission implements CallGate {
     try {
       const decision = this.#options.authorize?.(call);
       if (decision === undefined) return call;
-      // The call counts as in flight, so that calls do not accumulate while authorization is slow.
+      // Count the call as in flight during its authorization. The limit of the queue then applies even if authorization
+      // is slow.
       if (isQueued) queue.inFlight++;
       return Promise.resolve(decision)
         .then(() => call, deny)
@@ -78,7 +83,7 @@ export class Admission implements CallGate {
   }
 }
 
-/** Returns the time until the deadline of a call, in milliseconds; undefined without a valid deadline. */
+/** Returns the time until the deadline of a call, in milliseconds; undefined if the call has no valid deadline. */
 function timeoutOf(protocolName: string, headers: HeaderRecord): number | undefined {
   const { timeoutHeader, parseTimeout } = protocolName.startsWith("grpc") ? grpcProtocol : connectProtocol;
   return parseTimeout(headerValue(headers, timeoutHeader), Number.POSITIVE_INFINITY).timeoutMs;

@@ -7,30 +7,32 @@ import type { OverloadCause } from "./refusals.ts";
 const MAX_AT_ONCE = 64;
 
 /**
- * The number of waiting calls that begin in one turn of the event loop. These calls take about a millisecond, so the
- * server soon reads the calls of other callers. On Deno, a turn takes longer.
+ * The number of waiting calls that may begin in a short turn of the event loop. These calls take about a millisecond,
+ * so the server soon reads the calls of other callers. On Deno, a turn takes longer, so more calls begin in each turn.
  */
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 
 /**
- * The number of waiting calls that may begin in a turn, per millisecond of the previous turn. At least `PER_TURN` calls
- * may begin. Refusals, and requests that do not wait, make turns long and few, so each turn must begin more calls.
+ * The number of waiting calls that may begin in a turn for each millisecond that the previous turn took. At least
+ * `PER_TURN` calls may begin. Refused calls and requests that do not wait make each turn longer. The queue then has
+ * fewer turns per second, so each turn must begin more calls.
  */
 const PER_MS = 3;
 
 /**
- * The maximum number of waiting calls before connections are paused, divided equally among the groups and the callers
- * of a group. If a caller exceeds its share, the server stops reading the connections of the caller. Each further call
- * would cost memory and garbage collection.
+ * The number of calls that may wait before the server stops reading connections. Each group has an equal share of this
+ * number. Each caller has an equal share of the share of its group. If more calls of a caller wait, the server stops
+ * reading the connections of the caller, because every call that it reads costs memory and garbage collection.
  */
 const READ_AHEAD = 256;
 
-/** The maximum number of paused connections to resume in one turn. Each may send `MAX_HTTP2_STREAMS` calls. */
+/** The maximum number of paused connections to resume in one turn. Each of them may send `MAX_HTTP2_STREAMS` calls. */
 const RESUMED_PER_TURN = 4;
 
 /**
- * The maximum number of calls to take from the queue in a turn, per call that may begin. Calls that have waited too
- * long are refused. A refusal takes as much CPU as beginning a call, so one turn must not refuse all of these calls.
+ * The maximum number of calls that a turn takes from the queue for each call that may begin. If a call has waited too
+ * long, it is refused when it is taken. A refusal takes as much CPU as beginning a call, so one turn must not refuse
+ * all late calls.
  */
 const TAKEN_PER_BEGUN = 4;
 
@@ -43,8 +45,8 @@ export const CALL_BYTES = 4096;
 const MAX_RETRY_AFTER = 10;
 
 /**
- * The longest wait of a call with a deadline, in milliseconds. A refused client calls again within this time
- * (`Retry-After`), so an earlier refusal would save no work.
+ * The longest wait of a call with a deadline, in milliseconds. If a call is refused, the header `Retry-After` lets the
+ * client call again within this time. An earlier refusal would therefore save no work.
  */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
@@ -60,11 +62,14 @@ export interface Caller {
 const SOLE_CALLER: Caller = { group: "", name: "" };
 
 export interface CallQueueOptions {
-  /** The maximum number of calls that wait or are in flight. Further calls are refused. Default: no limit. */
+  /**
+   * The maximum number of calls that wait or are in flight. At the limit, each new call is refused or causes the
+   * refusal of a waiting call. Default: no limit.
+   */
   readonly maxCalls?: number;
   /** Returns the caller of a request. Default: all requests have the same caller. */
   readonly callerOf?: (request: RequestHead) => Caller;
-  /** Called with the waiting time of a call when its wait ends. */
+  /** Called when a call stops waiting. Receives the time for which the call has waited. */
   readonly onWaited?: (seconds: number) => void;
 }
 
@@ -77,7 +82,7 @@ interface Waiting {
   /** The time after which the call is refused, by `performance.now()`. */
   readonly until: number;
   readonly lateCause: OverloadCause;
-  /** @param refused undefined if the call begins */
+  /** @param refused the cause of the refusal; undefined if the call begins */
   readonly end: (refused?: OverloadCause) => void;
 }
 
@@ -87,7 +92,10 @@ class Line {
   readonly calls: Waiting[] = [];
   /** Functions that resume the paused connections of the caller, oldest first. */
   readonly paused: (() => void)[] = [];
-  /** Whether all known connections of the caller were paused together with the first connection. */
+  /**
+   * Whether the caller was paused before. The first pause stops all known connections of the caller. Each later pause
+   * stops only the connection of the new call.
+   */
   hasPausedOthers = false;
   /** The number of calls taken from the line since a paused connection was last resumed. */
   taken = 0;
@@ -159,10 +167,10 @@ export class CallQueue {
   }
 
   /**
-   * Waits until a call begins or is refused. Resolves to the cause of the refusal; undefined if the call begins. Never
-   * resolves if the client disconnects, because no client needs the answer.
+   * Waits until a call begins or is refused. Resolves to undefined if the call begins, and to the cause if the call is
+   * refused. If the client disconnects, the promise never resolves, because no client needs the answer.
    *
-   * @param timeoutMs the time until the deadline of the call, in milliseconds; undefined without a deadline
+   * @param timeoutMs the time until the deadline of the call, in milliseconds; undefined if the call has no deadline
    */
   wait(request: RequestHead, timeoutMs?: number): Promise<OverloadCause | undefined> {
     const { group: key, name } = this.#options.callerOf?.(request) ?? SOLE_CALLER;
@@ -189,7 +197,7 @@ export class CallQueue {
     });
   }
 
-  /** Returns whether to read further calls of a caller. */
+  /** Returns whether the server may read more calls from the connections of a caller. */
   #mayRead({ lines }: Group, { calls }: Line): boolean {
     return calls.length <= Math.max(1, READ_AHEAD / (this.#groups.size * lines.size));
   }
@@ -203,12 +211,13 @@ export class CallQueue {
   }
 
   /**
-   * Makes room for a new call: refuses the oldest call of the caller with the most calls. The client of the oldest call
-   * is the least likely to still wait for the answer. Returns false if the new call itself must be refused.
+   * Makes room for a new call. Refuses the oldest call of the largest caller in the largest group. The waiting calls of
+   * the largest group and of the largest caller use the most memory. The client of the oldest call is the least likely
+   * to still wait for the answer. Returns false if the new call itself must be refused.
    *
    * @param group the group of the new call
-   * @param line the line of the new call. If no other group or line is larger after the new call, this line loses a
-   * call
+   * @param line the line of the new call. If neither another group nor another line would be larger after the new call,
+   * this line loses a call
    */
   #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
     const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;
@@ -253,11 +262,15 @@ export class CallQueue {
     if (this.#waiting > 0) this.#schedule();
   };
 
-  /** Measures the rate and the memory of the queue. If arriving bodies have exceeded the limit, refuses calls. */
+  /**
+   * Measures the rate and the memory of the queue. The bodies of waiting calls may have grown since the last measure.
+   * If the queue now exceeds its limit, refuses calls.
+   */
   #measure(): void {
     const ms = performance.now() - this.#measuredSince;
     if (ms < RATE_INTERVAL_MS) return;
-    // After a time without waiting calls, the rate cannot be derived from the time since the last measure.
+    // If more time has passed, no call was waiting for a part of this time. The rate of the whole time would be too
+    // low.
     if (ms < 2 * RATE_INTERVAL_MS) this.#perSecond = (1000 * this.#ended) / ms;
     this.#measuredSince += ms;
     this.#ended = 0;
@@ -281,9 +294,9 @@ export class CallQueue {
   }
 
   /**
-   * Begins the oldest call of the next caller. If this call has waited too long, refuses it, and begins the newest call
-   * of the caller, because the other old calls have probably waited too long. The next turn of the group comes after
-   * all other groups, and the next turn of the caller after all other callers of the group.
+   * Begins the oldest call of the next caller. If this call has waited too long, refuses it and begins the newest call
+   * of the caller instead. The other old calls of the caller have probably waited too long as well. Moves the group
+   * behind all other groups, and the caller behind all other callers of its group.
    */
   #beginNext(): void {
     const group = this.#groups.values().next().value as Group;
@@ -305,9 +318,10 @@ export class CallQueue {
   }
 
   /**
-   * Resumes a paused connection if the server may read further calls of the caller. Also resumes a connection after the
-   * queue has taken `MAX_HTTP2_STREAMS` calls of the caller. Otherwise the caller's calls on other connections, such as
-   * HTTP/1.1, could keep the connection paused. If no call of the caller waits, resumes all connections of the caller.
+   * Resumes a paused connection of a caller if the server may read more calls of the caller. Resumes a connection as
+   * well if the queue has taken `MAX_HTTP2_STREAMS` calls of the caller since the last resumption. If this second rule
+   * did not exist, calls of the caller on other connections, such as HTTP/1.1, could keep the connection paused. If no
+   * call of the caller waits, resumes all connections of the caller.
    */
   #resume(group: Group, line: Line): void {
     const isEmpty = line.calls.length === 0;
@@ -331,8 +345,8 @@ export class CallQueue {
 }
 
 /**
- * Moves a caller or a group to the end of the map, or removes an entry without waiting calls. Does not move a single
- * entry, because a `Map` copies itself after a few moves.
+ * Moves a caller or a group to the end of the map, or removes the entry if it has no waiting calls. If the map has only
+ * one entry with waiting calls, the entry stays in place, because a `Map` copies itself after a few moves.
  */
 function passTurn<Value extends { readonly key: string }>(
   map: Map<string, Value>,

@@ -52,10 +52,10 @@ export class Call implements CallHead {
   readonly headers: HeaderRecord;
   readonly contextValues: ContextValues;
   readonly isOpen: boolean;
-  /** The response headers; undefined before `enter`. */
+  /** The response headers; undefined until `enter` is called. */
   responseHeader!: Headers;
   responseTrailer!: Headers;
-  /** The error with which `invoke` rejected. */
+  /** The first error with which the call failed; undefined if the call has not failed. */
   failure: unknown = undefined;
   readonly request: RequestHead;
   private readonly gate: CallGate;
@@ -85,11 +85,11 @@ export class Call implements CallHead {
   }
 
   /**
-   * Counts the call as in flight, unless its method is open, and prepares the call for `invoke`. Call this method when
-   * the body has arrived.
+   * Prepares the call for `invoke`. If the method of the call is not open, counts the call as in flight. Call this
+   * function when the body has arrived.
    *
    * @param method the method that `invoke` calls; undefined if the RPC is not served
-   * @param header the initial response headers; modified in place, like `trailer`
+   * @param header the initial response headers. The call modifies `header` and `trailer` in place
    */
   enter(method?: UnaryMethod, header: HeaderRecord = {}, trailer: HeaderRecord = {}): void {
     if (!this.isOpen) {
@@ -149,7 +149,7 @@ export class Call implements CallHead {
     this.controller?.abort(this.failure);
   }
 
-  /** A signal that aborts when the client disconnects, the deadline passes, or the call ends. */
+  /** A signal that aborts when the client disconnects, the deadline passes, the server shuts down, or the call ends. */
   get signal(): AbortSignal {
     if (this.controller === undefined) {
       const left = this.timeLeft();
@@ -163,13 +163,15 @@ export class Call implements CallHead {
     return this.controller.signal;
   }
 
-  /** Returns the time until the client's deadline, in milliseconds; undefined without a deadline. */
+  /** Returns the time until the client's deadline, in milliseconds; undefined if the client has set no deadline. */
   timeLeft(): number | undefined {
     return this.deadline === undefined ? undefined : this.deadline - Date.now();
   }
 }
 
-/** The request of a unary call, for interceptors. Getters create the values that few calls need. */
+/**
+ * The request of a unary call, for interceptors. `url` and `signal` are getters, because few calls need these values.
+ */
 class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly stream = false;
   readonly service: DescService;
@@ -178,7 +180,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly header: Headers;
   readonly contextValues: ContextValues;
   readonly message: Message;
-  /** Not a getter, so that a spread copy of the request also contains the call. */
+  /** A property and not a getter. If an interceptor copies the request by spread syntax, the copy contains the call. */
   readonly call: Call;
 
   constructor(call: Call, { desc }: UnaryMethod, message: Message) {
@@ -200,7 +202,10 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   }
 }
 
-/** The context that an implementation receives. Has the values of the request that the last interceptor passed on. */
+/**
+ * The context that an implementation receives. Interceptors may replace the request. The context contains the values of
+ * the request that the last interceptor has passed on.
+ */
 class CallHandlerContext implements HandlerContext {
   readonly method: UnaryRequest["method"];
   readonly protocolName: string;
@@ -266,12 +271,15 @@ function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Intercept
   );
 }
 
-/** Adds the values of the getters to a spread copy of a `CallRequest`. Returns a `CallRequest` itself unchanged. */
+/**
+ * Returns a `CallRequest` unchanged. If an interceptor has copied the `CallRequest` by spread syntax, adds `url` and
+ * `signal` to the copy, because such a copy does not contain the values of getters.
+ */
 function complete(req: object): object {
   if (req instanceof CallRequest) return req;
   const { call } = req as Partial<CallRequest>;
   if (!call) throw new TypeError("an interceptor must pass on its request or a spread copy of the request");
-  // The copy of an earlier interceptor is already complete.
+  // If an earlier interceptor made the copy, the copy is already complete.
   if ("url" in req && "signal" in req) return req;
   return { url: call.request.url(), signal: call.signal, ...req };
 }

@@ -73,8 +73,8 @@ function respond(
 }
 
 /**
- * Creates the error for a body that exceeds the limit, and was therefore not read to its end. The message contains the
- * declared size, if any.
+ * Creates the error for a body that exceeds the limit. Such a body is not read to its end, so its actual size is
+ * unknown. If the request declares a size, the message of the error contains the declared size.
  */
 function tooLarge(headers: HeaderRecord, maxBytes: number): RefusalError {
   const declared = Number(headers["content-length"]);

@@ -11,7 +11,11 @@ import { envelopeOf, errorTrailers, trailersOnly } from "./grpc.ts";
 import { type CallFormat, recordOf } from "./headers.ts";
 import type { Refused } from "./refusals.ts";
 
-/** Creates the error response in the protocol of the request. @param status default: the status of the error code */
+/**
+ * Creates the error response in the protocol of the request.
+ *
+ * @param status the HTTP status of the response to a unary Connect call. Default: the status of the error code
+ */
 export function errorResponse(
   format: CallFormat,
   { error }: Pick<Refused, "error">,

@@ -10,13 +10,13 @@ import { messageTooLarge, type RefusalError } from "./refusals.ts";
 import type { UnaryExchange, UnaryProtocol } from "./unary-protocol.ts";
 import { decodeWebText } from "./web-text.ts";
 
-/** The length of an envelope's prefix, which consists of flags and the length of the message. */
+/** The length of the prefix of an envelope, in bytes. The prefix contains the flags and the length of the message. */
 const PREFIX_BYTES = 5;
 const LENGTH_AT = 1;
 
 /**
- * The number of bytes that a body may have in addition to one message. Suffices for the prefix of the message, and for
- * the prefix of a trailer or a second message.
+ * The number of bytes that a body may have in addition to one message. The number suffices for the prefix of the
+ * message, and for the prefix of a trailer or of a second message.
  */
 const MORE_BYTES = 2 * PREFIX_BYTES;
 
@@ -37,7 +37,7 @@ export const grpcProtocol: UnaryProtocol = {
 
   decode({ body }, exchange) {
     const { format, maxMessageBytes } = exchange;
-    // The transport has not read the end of a body beyond `maxBytes`, so base64 decoding may fail.
+    // If a body is longer than `maxBytes`, the transport has not read its end, so base64 decoding could fail.
     if (format.isText && body.byteLength > exchange.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - PREFIX_BYTES;
@@ -60,7 +60,8 @@ export const grpcProtocol: UnaryProtocol = {
 /** Decodes the only message of a unary request. Rejects with RefusalError or ConnectError. */
 async function onlyMessage(body: Buffer, exchange: UnaryExchange): Promise<Message> {
   const { format, maxMessageBytes, requestCompression } = exchange;
-  // If a body is too long, the number of arrived bytes varies. The body is truncated, so that the error does not vary.
+  // If a body is too long, the transport stops reading it after a varying number of bytes. Truncate the body to a fixed
+  // length, so that the client always receives the same error.
   const isTruncated = body.byteLength > maxMessageBytes + MORE_BYTES;
   let rest = body.subarray(0, maxMessageBytes + MORE_BYTES);
   let only: Message | undefined;
@@ -96,7 +97,10 @@ async function onlyMessage(body: Buffer, exchange: UnaryExchange): Promise<Messa
   throw new ConnectError("protocol error: missing input message for unary method", Code.Unimplemented);
 }
 
-/** Writes the prefix of an envelope to its first five bytes. Compresses the message if it is large enough. */
+/**
+ * Writes the prefix of an envelope to the first five bytes of the envelope. Compresses the message if the client
+ * accepts a compression and the message has at least `compressMinBytes` bytes.
+ */
 function seal(envelope: Buffer, exchange: UnaryExchange, flags = 0): Buffer | Promise<Buffer> {
   const { responseCompression, method } = exchange;
   const length = envelope.byteLength - PREFIX_BYTES;
@@ -142,7 +146,10 @@ export function errorTrailers(error: ConnectError): HeaderRecord {
   return recordOf(grpc.setTrailerStatus(new Headers(), wellFormed(error)));
 }
 
-/** Creates a response that contains only an error. gRPC sends the trailers as headers, gRPC-Web in the body. */
+/**
+ * Creates a response that contains only an error. gRPC sends the trailers as headers. gRPC-Web sends the trailers in
+ * the body.
+ */
 export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpResponse {
   const headers: HeaderRecord = { "content-type": format.responseType };
   if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...trailers }, body: "" };
@@ -152,8 +159,8 @@ export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpRe
 }
 
 /**
- * Replaces lone surrogates, which percent-encoding refuses. A truncated quotation in a message may contain a lone
- * surrogate.
+ * Replaces lone surrogates in the message of an error, because percent-encoding throws if a text contains a lone
+ * surrogate. A message may contain a lone surrogate if it quotes a part of a text.
  */
 function wellFormed(error: ConnectError): ConnectError {
   const { rawMessage, code, metadata, details } = error;

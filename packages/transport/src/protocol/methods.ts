@@ -21,9 +21,12 @@ export interface UnaryMethod {
   readonly desc: DescMethodUnary;
   readonly impl: (request: never, context: never) => unknown;
   readonly options: UniversalHandlerOptions;
-  /** The implementation with its interceptors. Set at the first call. */
+  /** The implementation, wrapped in its interceptors; undefined before the first call. */
   handler: ReturnType<Interceptor> | undefined;
-  /** Created at the first call in this format, because the creation of all serializations would delay the start. */
+  /**
+   * The binary serialization; undefined before the first binary call. If all serializations were created in advance,
+   * the server would start later.
+   */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -39,7 +42,10 @@ export interface Rpc {
 
 export interface RpcOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
-  /** A signal that ends only streaming calls. Default: `shutdownSignal`, which also ends unary calls. */
+  /**
+   * When this signal aborts, all streaming calls end, but unary calls continue. Default: `shutdownSignal`. When
+   * `shutdownSignal` aborts, unary calls end as well.
+   */
   readonly streamsSignal?: AbortSignal;
 }
 

@@ -9,15 +9,15 @@ export type OverloadCause = "queue-full" | "waited-too-long" | "deadline-exceede
 /** The reason for the refusal of a request. `error` is the error that caused the refusal, if any. */
 export type Refusal =
   | { readonly kind: "malformed-http" }
-  /** A `Transfer-Encoding` other than `chunked`. */
+  /** The request has a `Transfer-Encoding` other than `chunked`. */
   | { readonly kind: "transfer-coding" }
   | { readonly kind: "request-timeout"; readonly headerMs: number; readonly requestMs: number }
-  /** An `Expect` other than `100-continue`. */
+  /** The request has an `Expect` header with a value other than `100-continue`. */
   | { readonly kind: "expectation-failed" }
   /** The headers are larger than `maxBytes`. */
   | { readonly kind: "header-too-large"; readonly maxBytes: number }
   | { readonly kind: "too-many-streams" }
-  /** Incomplete bodies exceed their memory budget. */
+  /** The memory budget for bodies that are still arriving is used up. */
   | { readonly kind: "too-many-bodies" }
   | {
       readonly kind: "overloaded";
@@ -45,11 +45,11 @@ export interface RefusedRequest {
   readonly method?: DescMethod | undefined;
   /** The protocol of the call, such as `grpc` or `rest`; undefined if the request is not a call. */
   readonly protocolName?: string | undefined;
-  /** The known headers of the request, by lower-case name. */
+  /** The headers of the request, by lower-case name. Empty if node:http could not parse the request. */
   readonly headers: HeaderRecord;
   /** The context values of the call; undefined if the request is refused before its call is created. */
   readonly contextValues?: ContextValues;
-  /** The time at which the request arrived, in milliseconds of Unix time. Default: now. */
+  /** The time at which the request arrived, in milliseconds of Unix time. Default: the current time. */
   readonly arrived?: number;
 }
 
@@ -63,7 +63,8 @@ export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMeth
 export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;
 
 /**
- * The HTTP statuses of refusals outside of the RPC protocols. For other kinds, the error code determines the status.
+ * The HTTP status of each kind of refusal that is sent outside of the RPC protocols. If a kind has no status here, the
+ * error code determines the status.
  */
 export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "malformed-http": 400,
@@ -82,7 +83,7 @@ export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   overloaded: 503,
 };
 
-/** Creates the default response to a refused request: a bare status. */
+/** Creates the default response to a refused request. The response contains only a status. */
 export function bareRefusal({ kind }: Refusal): HttpResponse {
   return { status: REFUSAL_STATUS[kind] ?? 400, headers: {}, body: "" };
 }
@@ -103,7 +104,10 @@ function defaultError(refusal: Refusal): ConnectError {
   return new ConnectError(`request refused: ${refusal.kind}`, code);
 }
 
-/** Converts a thrown value to an error for the client. Hides the details of errors other than ConnectError. */
+/**
+ * Converts a thrown value to an error for the client. If the value is not a ConnectError, the client receives only the
+ * text `internal error`.
+ */
 export function asConnectError(reason: unknown): ConnectError {
   if (reason instanceof ConnectError) return reason;
   return new ConnectError("internal error", Code.Internal, undefined, undefined, reason);

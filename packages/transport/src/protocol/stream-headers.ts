@@ -7,7 +7,10 @@ import { formatOf, headerValue } from "./headers.ts";
 /** The smallest number with nine digits. A `grpc-timeout` has at most eight digits. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
-/** Request headers whose refused values Connect repeats in a response header. A value of 24 KiB could not be sent. */
+/**
+ * If Connect refuses the value of one of these request headers, it repeats the value in a response header. A response
+ * header with a value of 24 KiB could not be sent.
+ */
 const ECHOED = [
   "connect-content-encoding",
   "connect-protocol-version",
@@ -17,12 +20,16 @@ const ECHOED = [
   "grpc-timeout",
 ] as const;
 
-/** The maximum length of a valid value. A truncated value is not valid, so Connect still refuses the header. */
+/**
+ * The length to which a longer value of these headers is truncated. No valid value is this long. A truncated value is
+ * therefore not valid, and Connect still refuses the header.
+ */
 const MAX_ECHOED_LENGTH = 64;
 
 /**
- * Prepares request headers for Connect's own handler. Truncates the headers that Connect repeats. Limits the deadline
- * to the maximum duration, so that the stream ends with an error of its protocol.
+ * Prepares the request headers of a streaming call for Connect's handler. Truncates the headers that Connect would
+ * repeat in a response. Limits the deadline of the call to the maximum duration of a stream. When this deadline passes,
+ * Connect's handler ends the stream with an error of the protocol.
  *
  * @param headers modified in place
  * @param lifetimeMs the maximum duration of the stream in milliseconds; Infinity for no limit
@@ -38,7 +45,8 @@ export function prepareStreamHeaders(headers: HeaderRecord, lifetimeMs: number):
   const { timeoutMs = lifetimeMs, error } = parseTimeout(headerValue(headers, name), Infinity);
   // Connect itself refuses a malformed deadline.
   if (error !== undefined || timeoutMs === Infinity) return;
-  // Connect passes the deadline to setTimeout, which fires immediately if the delay is too long.
+  // Connect passes the deadline to setTimeout. If the delay is longer than `MAX_TIMER_MS`, setTimeout fires
+  // immediately.
   const ms = Math.min(timeoutMs, lifetimeMs, MAX_TIMER_MS);
   if (headers[name] !== undefined && ms === timeoutMs) return;
   headers[name] = !isGrpc ? String(ms) : ms < TOO_LONG_FOR_GRPC_MS ? `${ms}m` : `${Math.trunc(ms / 1000)}S`;

@@ -4,8 +4,8 @@ import { bodyBytes } from "../http-types.ts";
 import { formatOf } from "./headers.ts";
 
 /*
- * gRPC-Web text is gRPC-Web with base64 bodies, which may consist of several padded pieces
- * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md). Connect does not support gRPC-Web text.
+ * gRPC-Web text is gRPC-Web with base64 bodies (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md). A body
+ * may consist of several pieces, and each piece may end with padding. Connect does not support gRPC-Web text.
  */
 
 const SPACES = /[\t\n\r ]+/g;
@@ -31,7 +31,7 @@ export class WebTextDecoder {
     return decoded.subarray(0, end);
   }
 
-  /** Decodes a last group without padding. @throws ConnectError InvalidArgument */
+  /** Decodes the last group of characters if the group has no padding. @throws ConnectError InvalidArgument */
   end(): Uint8Array {
     if (this.#rest.length === 1) throw invalidText();
     return Buffer.from(this.#rest, "base64");
