@@ -24,7 +24,10 @@ function authorizeBy(decide: (name: string) => boolean, isAsync: boolean): Autho
   };
 }
 
-/** Creates a router with one method, which awaits the promises in `waiting`. `seen` contains the calls. */
+/**
+ * Creates a router with one method. The method awaits the promises in `waiting`. `seen` contains the calls of the
+ * method.
+ */
 function routerWith(options: Partial<RouterOptions> = {}) {
   const seen: string[] = [];
   const waiting: Promise<unknown>[] = [];

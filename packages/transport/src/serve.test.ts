@@ -75,7 +75,7 @@ it("frees the memory of an answered request without a body while the connection 
   const requests = [
     "GET / HTTP/1.1",
     `POST ${path}/Say HTTP/1.1\r\ncontent-type: application/json`,
-    // Connect's handler responds to these requests without reading the body.
+    // Connect's handler responds to these requests and does not read their bodies.
     `POST ${path}/Watch HTTP/1.1\r\n${json}\r\nconnect-timeout-ms: x`,
     `POST ${path}/Watch HTTP/1.1\r\n${json}\r\nconnect-content-encoding: nope`,
   ];
@@ -130,7 +130,7 @@ describe("the body of a request to an endpoint", () => {
 
   it("has less time to arrive for an open method than for an authorized call", async () => {
     const call = await sendHalf("/call");
-    // The requests in `short` begin later, but the server refuses these requests earlier.
+    // The requests in `short` begin after `call`, but the server refuses them first.
     const short = [await sendHalf("/no-call"), await sendHalf("/open-call")];
     for (const half of short) await waitFor("the request is refused", async () => (await half.status()) === 408);
     expect(await call.status()).toBeUndefined();

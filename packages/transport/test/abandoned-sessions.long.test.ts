@@ -18,14 +18,14 @@ import { type WatchedPort, watchedPort } from "./support/watched-port.ts";
 
 const CONNECTIONS = 800;
 /**
- * A leaked session takes at least 5 KiB. The limit leaves room for memory that the runtime keeps for a while after a
- * connection closes.
+ * The maximum memory per abandoned connection, in bytes. A leaked session takes at least 5 KiB. The limit is above 0,
+ * because a runtime keeps some memory for a while after a connection closes.
  */
 const MAX_BYTES_EACH = 1024;
 /**
  * The number of rounds of connections before and during the measurement. The first rounds fill caches and trigger
- * compilation, on Deno for thousands of connections. Several measured rounds average out memory that Deno sometimes
- * keeps (up to 2 KB per connection of one round).
+ * compilation. On Deno, this takes thousands of connections. In some rounds, Deno keeps up to 2 KB per connection.
+ * Several measured rounds average out this memory.
  */
 const TIMES = { node: { before: 2, counted: 3 }, deno: { before: 4, counted: 6 } };
 
@@ -68,8 +68,9 @@ const SAID: readonly (readonly [string, Buffer])[] = [
   ["a protocol violation", Buffer.concat([HELLO, frame(FRAME.data, FLAG.endStream, 2, Buffer.alloc(10))])],
 ];
 
-// On Deno, most of these bytes do not arrive before the reset, so the server creates no session. Otherwise Deno 2.9.3
-// would keep some KiB of each session whose client is gone, even in a server without the transport.
+// On Deno, most of these bytes do not arrive before the reset, so the server creates no session. If it created a
+// session, Deno 2.9.3 would keep some KiB of the session after the client is gone. Deno does this even in a server that
+// does not use the transport.
 describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset, on %s:", (runtime) => {
   const watched = watchedPort(runtime, { deadSessionCheckMs: 200 });
   const { port } = watched;
@@ -129,7 +130,7 @@ describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS 
     for (const one of [tcp, socket]) one.on("error", () => {});
     await new Promise((resolve) => socket.once(secure ? "secureConnect" : "connect", resolve));
     await new Promise((resolve) => socket.write(Buffer.concat(said), resolve));
-    // Give the server time to read most of the bytes.
+    // Give the server time to read most of the bytes before the client resets the connection.
     await pause(5);
     end(tcp, socket);
     return socket;

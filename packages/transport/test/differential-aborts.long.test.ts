@@ -30,7 +30,7 @@ const where = (candidate: Candidate) => candidate.effects.map((effect) => effect
 interface Sent {
   /** Resolves when the first bytes of the answer arrive. */
   readonly answered: Promise<unknown>;
-  /** Abandons the request: over HTTP/2 resets the stream with this code, over HTTP/1.1 closes the connection. */
+  /** Abandons the request. Over HTTP/2, resets the stream with this code. Over HTTP/1.1, closes the connection. */
   giveUp(code: number): Promise<void>;
 }
 
@@ -142,7 +142,7 @@ describe.each(FORMS)("an abandoned upload: $name", (form) => {
   });
 });
 
-/** Waits until the server has processed all earlier bytes. */
+/** Waits until the server has processed all bytes that were sent to it before. */
 async function settled(url: string): Promise<void> {
   for (let i = 0; i < 3; i++) await writeTo(url, Buffer.from("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
 }

@@ -66,7 +66,7 @@ describe("the port compared with Connect's adapter", () => {
     for (const candidate of [pair.ours, pair.connect]) {
       const lasting = send(candidate, request);
       await waitFor("the implementation is called", () => calls(candidate) > 0);
-      // This later call ends at its own deadline, before the first call ends.
+      // This call starts after the first call. It ends at its own deadline, before the first call ends.
       const later = requestOf(form, talk({ script: { wait: true } }), { headers: [["connect-timeout-ms", "500"]] });
       await send({ ...candidate, effects: [] }, later);
       expect(candidate.effects.filter(({ where }) => where === "aborted").length).toBe(1);

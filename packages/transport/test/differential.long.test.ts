@@ -32,7 +32,7 @@ const EVERY_FIELD = spread(
 );
 const PLAIN_MESSAGES = fc.sample(messages(PlainSchema, { depth: 3, maxFields: 30 }), { seed: 5, numRuns: 12 });
 
-/** Distributes fields over `count` messages. Each field has a value other than its default. */
+/** Distributes fields over `count` messages. The value of each field differs from the default value of the field. */
 function spread(fields: readonly DescField[], count: number): Talk[] {
   const all = Array.from({ length: count }, () => talk({}));
   fields.forEach((field, i) => {
@@ -110,7 +110,7 @@ describe.each(FORMS)("the port, called by $name,", (form) => {
       ["x-tab", "a\tb"],
       ["set-cookie", "a=1; Path=/"],
     ];
-    // For repeated fields whose last value is empty, the servers differ (`known-differences.ts`). The error metadata
+    // If the last value of a repeated field is empty, the servers differ (`known-differences.ts`). The error metadata
     // therefore has no empty value.
     const metadata = fields.filter(([, value]) => value !== "");
     await run({ headers: fields, trailers: fields });

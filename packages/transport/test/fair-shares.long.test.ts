@@ -6,7 +6,10 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
-/** Returns the frames that reset a stream. A reset after an early answer (NO_ERROR) does not count. */
+/**
+ * Returns the frames that reset a stream. Omits resets with NO_ERROR, because the server sends such a reset after an
+ * early answer.
+ */
 const resetsOf = (raw: Wire) =>
   raw
     .frames()
@@ -78,7 +81,8 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
 
   it("incomplete bodies count against their sender and do not end older slow uploads of other clients", async () => {
     const upload = await startUpload();
-    // 64 half bodies have 64 MiB. Their buffers use up to 50 % more memory, so fewer bodies fit into the budget.
+    // 64 half bodies have 64 MiB. The buffers of these bodies use up to 50 % more memory, so fewer bodies fit into the
+    // budget.
     const opened = await longHalfBodies(90, OTHER_CLIENT);
     const refused = () => opened.filter((raw) => statusOf(raw) === "503").length;
     await waitFor("the server refuses the other bodies", () => refused() > 20);
@@ -94,7 +98,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     const before = await heldBytes();
     const opened = await shortHalfBodies(3);
     await waitFor("the server refuses nearly all bodies", () => refusedOf(opened) >= 300 - STREAMS);
-    // The upload comes from the same address as the half bodies, but succeeds.
+    // The upload succeeds, although it comes from the same address as the half bodies.
     expect(await endUpload(upload)).toBe("200");
     await waitFor("the server answers the other bodies with a timeout", () => refusedOf(opened) === 300);
     await closeAll();
@@ -130,7 +134,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     const few = await dial();
     few.push(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
     await pinged(few);
-    // The second client gets half of all streams. The server refuses its next stream.
+    // The second client gets half of all streams. The server refuses the next stream of this client.
     await waitFor("the server refuses the last stream", () => statusOn(few, STREAMS + 1) === "429");
     expect(few.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
     expect(resetsOf(few)).toEqual([]);
@@ -142,7 +146,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
       raw.push(Buffer.concat(streamIds(STREAMS / 2 + 1).map((stream) => numberFrame(FRAME.reset, stream, 8))));
       await pinged(raw);
     }
-    // The server distinguishes the clients of a proxy, even on shared connections.
+    // The server must distinguish the clients of a proxy, even if they share connections.
     await closeAll();
     const proxy = await dial("h2", PROXY);
     proxy.push(Buffer.concat([HELLO, open(streamIds(STREAMS), { "x-forwarded-for": "a" })]));

@@ -9,7 +9,10 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
   // In these tests, only the limit on unread bytes may end an answer.
   const { port, heldBytes } = watchedPort(runtime, { readTimeoutMs: 600_000 }, 1024);
 
-  /** Requests 100 answers of 100 KB on each of 10 connections, whose streams have a flow-control window of 0 bytes. */
+  /**
+   * Requests 100 answers of 100 KB on each of 10 connections. The streams have a flow-control window of 0 bytes, so the
+   * server cannot send the answers.
+   */
   async function askInVain(): Promise<ClientHttp2Session[]> {
     const sessions = Array.from({ length: 10 }, () => connect(port.url, { settings: { initialWindowSize: 0 } }));
     for (const session of sessions) {
@@ -34,7 +37,7 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
       async () => (await heldBytes()) - before < (64 + 24) * MIB,
       60_000,
     );
-    // The server writes no more bytes of an ended answer.
+    // When the server has ended an answer, it must write no more bytes of the answer.
     const late = connect(port.url);
     kept.push(late);
     const stream = late.on("error", () => {}).request({ ":path": "/", "x-bytes": "100000" });

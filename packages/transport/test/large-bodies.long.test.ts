@@ -15,7 +15,7 @@ import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
 
 // The variants run concurrently, because these tests mostly wait. Each variant has its own server.
 describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ runtime, tls }) => {
-  // For so many pieces, the default deadline of a body is too short on a busy machine.
+  // The bodies have so many pieces that the default deadline of a body is too short on a busy machine.
   const limits = { maxConnections: 80, arrivalTimeoutMs: 600_000 };
   const { port, dial, heldBytes } = watchedPort(runtime, { ...limits, tls: tls?.server });
 
@@ -47,7 +47,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
         }
       }),
     ]);
-    // The pieces take more memory until the server has read them.
+    // Until the server has read the pieces, they take more memory than the body.
     await waitFor("the server has joined the pieces", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of overHttp1) raw.push("0\r\n\r\n");
     for (const raw of overHttp2) raw.push(frame(FRAME.data, FLAG.endStream, 1));

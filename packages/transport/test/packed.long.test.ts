@@ -10,12 +10,15 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 const PACKAGE = join(import.meta.dirname, "..");
 const read = (name: string) => readFileSync(join(PACKAGE, name), "utf8");
 
-/** The README's code blocks: files by name, and commands in order. */
+/** The code blocks of the README. They contain files, which have a name, and commands, which are in order. */
 const blocks = [...read("README.md").matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)];
 const files = blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [{ name, code }]));
 const [install = "", calls = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "sh" ? [code] : []));
 
-/** The packed package, installed as in the README: with its peer dependencies, without the rest of this repository. */
+/**
+ * Tests the packed package. It is installed as the README says, with its peer dependencies. The rest of this repository
+ * is not present.
+ */
 describe("the installed package", () => {
   const folder = mkdtempSync(join(tmpdir(), "ugs-packed-"));
   const run = (command: string) =>

@@ -40,7 +40,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     const other = await dial();
     other.push(request(2));
     await waitFor("a later request is answered", () => answers(other) === 1);
-    // Only the request on the other connection is served.
+    // The server has served only the request on the other connection.
     expect((await memory()).served - served).toBe(1);
   });
 

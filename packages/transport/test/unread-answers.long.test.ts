@@ -46,7 +46,7 @@ describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", (
     overHttp2.push(Buffer.concat([HELLO, windows, window, ...requests]));
     pipelined.push("GET / HTTP/1.1\r\nHost: x\r\nx-bytes: 1000000\r\n\r\n".repeat(100));
     await waitFor("the server answers the requests", async () => (await memory()).served > served);
-    // A client that does not read cannot detect that its connection is closed.
+    // A client that does not read cannot detect that its connection is closed, so count the descriptors of the server.
     await waitFor("the server has closed the connections", () => descriptorsOf(port.pid) <= open);
     await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of [overHttp2, pipelined]) {

@@ -9,7 +9,7 @@ import { watchedPort } from "./support/watched-port.ts";
 const PROXY = "127.0.0.9";
 const [READER, NON_READER] = ["10.0.0.1", "10.0.0.2"];
 
-/** The end of a request: the size of the response that arrived, and the error code of the stream. */
+/** The result of a request. Contains the number of response bytes that arrived, and the error code of the stream. */
 interface Outcome {
   readonly bytes: number;
   readonly code: number;

@@ -2,7 +2,10 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 
-/** Creates a budget. `evicted` contains the name of each evicted holding, followed by `late` after a timeout. */
+/**
+ * Creates a budget. When a holding is evicted, its name is added to `evicted`. If the reason is a timeout, `late` is
+ * added after the name.
+ */
 function open(max: number, isIdle?: (name: string) => boolean) {
   const budget = new ClientBudget(max);
   const evicted: string[] = [];
@@ -29,7 +32,7 @@ describe("ClientBudget", () => {
     const admitted = ["b", "b", "b", "b", "b", "b", "c"].map(
       (client, i) => charge(client, `${client}${i}`) !== undefined,
     );
-    // With a sixth holding, client b would have as many holdings as client a.
+    // If client b had a sixth holding, it would have as many holdings as client a.
     expect(admitted).toEqual([true, true, true, true, true, false, true]);
     expect(evicted).toHaveLength(6);
     expect(evicted.slice(0, 5)).toEqual(["a0", "a1", "a2", "a3", "a4"]);
@@ -54,8 +57,8 @@ describe("ClientBudget", () => {
     idle.add("a7").add("a9");
     expect([charge("b", "b0"), charge("b", "b1")]).not.toContain(undefined);
     expect(evicted).toEqual(["a7", "a9"]);
-    // Now all holdings of client a are busy, so the oldest is evicted. The search has moved the checked holdings to the
-    // end.
+    // Now all holdings of client a are busy, so the first holding is evicted. The search before this eviction has moved
+    // the holdings that it checked to the end.
     charge("b", "b2");
     expect(evicted).toHaveLength(3);
     idle.add("a99");
@@ -140,10 +143,10 @@ describe("ClientBudget", () => {
     for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");
     const before = process.cpuUsage();
     let admitted = 0;
-    // Each newcomer would have as many holdings as any other client, so one search must suffice.
+    // Each newcomer would have as many holdings as any other client. One search must suffice to refuse the newcomer.
     for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;
     expect([admitted, evicted]).toEqual([0, []]);
-    // The limit is generous: if each charge searched all clients, the test would take minutes.
+    // The limit is generous, because the test would take minutes if each charge searched all clients.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
   });
 });

@@ -53,8 +53,8 @@ it("ends a session that does not answer a PING, but not a paused session", async
   const paused = await open(() => connect(`http://127.0.0.1:${port}`));
   await once(paused.client, "remoteSettings");
   const resume = pauseSession(paused.session, "flood");
-  // This client answers no PING. Its session begins after the paused session. If the server ignored the pause, the
-  // paused session would end first.
+  // This client answers no PING, and its session begins after the paused session. If the server treated both sessions
+  // alike, it would end the paused session first.
   const silent = await open(() => connectSocket(port, "127.0.0.1"));
   silent.client.write(HELLO);
   silent.client.resume();

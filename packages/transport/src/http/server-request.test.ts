@@ -75,13 +75,13 @@ class AnsweredRequest extends SourceRequest {
   protected override abandon(): void {
     this.isAbandoned = true;
   }
-  /** Simulates that the kernel accepts the response. */
+  /** Simulates that the kernel takes the response. */
   take(): void {
     this.isWritten = true;
   }
 }
 
-/** Creates a function that receives bodies of one client. `ends` contains the result of each request. */
+/** Creates a function that receives bodies of one client. The result of each request is added to `ends`. */
 function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budgets: Partial<RequestContext> = {}) {
   const ends: string[] = [];
   const response: HttpResponse = { status: 200, headers: {}, body: "" };

@@ -9,7 +9,9 @@ afterEach(() => {
 
 const IDLE = { headers: {}, isDisconnected: false, unreadBytes: 0, pauseConnections: () => [] };
 
-/** Creates a queue in which further calls wait, because this turn has begun as many calls as a turn may begin. */
+/**
+ * Creates a queue in which each new call must wait, because this turn has already begun the maximum number of calls.
+ */
 function busyQueue(options: CallQueueOptions = {}) {
   const callerOf = ({ target }: RequestHead) => {
     const [group = "", name = ""] = target.split("/");
@@ -62,8 +64,8 @@ it("if the queue is full, refuses the oldest call of the caller with the most ca
   });
   await turns(2);
   await Promise.all(calls);
-  // The fourth call of the flood and the calls of b and c each replace a call of the flood. Then each caller has one
-  // call.
+  // The fourth call of the flood and the calls of b and c each replace a call of the flood. After that, each caller has
+  // one call.
   expect(refused.sort()).toEqual(["d", "flood 1", "flood 2", "flood 3"]);
   expect(order.filter((text) => !text.endsWith("queue-full"))).toEqual(["flood", "b", "c"]);
 });
@@ -142,7 +144,7 @@ it("in each turn of the event loop, refuses at most 64 calls that have waited to
   const { queue, order, wait } = busyQueue();
   for (let i = 0; i < 1000; i++) void wait(`late ${i}`);
   vi.advanceTimersByTime(2001);
-  // This turn has taken long. The later turns are short.
+  // This turn has taken a long time. The turns after this turn are short.
   await turns(1);
   const before = queue.length;
   await turns(1);
@@ -209,7 +211,7 @@ it("pauses the connections of a caller with many waiting calls, and resumes at m
   expect(paused).toBe(0);
   for (let i = 0; i < 20; i++) void wait("flood", { pauseConnections });
   expect(paused).toBe(20);
-  // The first pause also stops the connections that earlier calls of the caller had stopped.
+  // Only the first pause must also stop the connections that were stopped for the caller before.
   expect(firsts).toEqual([true, ...Array(19).fill(false)]);
   await turns(1);
   expect([queue.length, paused]).toEqual([260, 20]);

@@ -9,8 +9,8 @@ describe("gRPC-Web text", () => {
     fc.assert(
       fc.property(fc.array(characters, { maxLength: 40 }), fc.nat(40), (letters, cut) => {
         const text = letters.join("");
-        // protobuf-es ignores a single character before padding. protobuf-es drops bytes if padding follows a complete
-        // group of four characters, or if whitespace follows the padding.
+        // protobuf-es ignores a single character before padding. If padding follows a complete group of four
+        // characters, protobuf-es drops bytes. If whitespace follows the padding, it drops bytes as well.
         fc.pre(!/(^|=)\s*(?:(?:[^=\s]\s*){4})*(?:[^=\s]\s*)?=/.test(text) && !/=\s+$/.test(text));
         const expected = attempt(() => Buffer.from(base64Decode(text)).toString("hex"));
         const bytes = Buffer.from(text);

@@ -17,7 +17,7 @@ const MIB = 1024 * 1024;
  */
 const CHUNKS_KIB = 12_288;
 
-/** A message full of empty map entries: cheap to send, expensive to decode. */
+/** A message full of empty map entries. The message is cheap to send but expensive to decode. */
 const MANY_ENTRIES = Buffer.alloc(MIB - 16, protoField(5, ""));
 
 function unauthenticated(
@@ -234,7 +234,7 @@ async function halfBodies(target: Target, fields: readonly (readonly [string, st
 async function oversized(target: Target, fields: readonly (readonly [string, string])[]) {
   const http2 = await target.http2();
   const body = Buffer.alloc(3_000_000, " ");
-  // The streams stay open, because their bodies stay unfinished. One stream is left for the valid call.
+  // The streams stay open, because their bodies never arrive completely. One stream is left for the valid call.
   const times = MAX_HTTP2_STREAMS - 1;
   for (let i = 0; i < times; i++) {
     const stream = await http2.request(post(PATHS.say, "application/json", fields), { isEnd: false });
@@ -242,7 +242,7 @@ async function oversized(target: Target, fields: readonly (readonly [string, str
     await waitFor("an answer", () => http2.isAnswered(stream));
     if (http2.wire.isClosed) throw new Error(`the connection was closed after ${i + 1} messages`);
   }
-  // The connection works like a new connection: the connection accepts a body larger than the initial window.
+  // The connection must work like a new connection. For example, it must accept a body larger than the initial window.
   const stream = await http2.request(post(PATHS.say, "application/json", [authorization(target)]), { isEnd: false });
   const sent = await http2.data(stream, Buffer.from(`${" ".repeat(100_000)}{"text":"a"}`), { isEnd: true });
   if (!sent) throw new Error("the connection accepts no more bodies");

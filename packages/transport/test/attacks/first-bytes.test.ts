@@ -129,7 +129,7 @@ describeAttacks("connections", [
   },
   {
     title: "pipelined requests with unread answers (HTTP/1.1)",
-    // Up to 32 answers of about 150 KB wait behind the current answer. Without this limit, the answers would take
+    // Up to 32 answers of about 150 KB wait behind the current answer. If more answers could wait, they would take
     // hundreds of MiB.
     bounds: { heldKiB: 8192 },
     run: async ({ http1: open }) => {

@@ -17,7 +17,10 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/talk-ports.ts";
 import { describeAttacks } from "./port.ts";
 
-/** The maximum time for a stalled connection, in milliseconds. The server's own limits are 10 to 30 s. */
+/**
+ * The time in which the server must close a stalled connection, in milliseconds. The limits of the server are between
+ * 10 and 30 seconds.
+ */
 const PATIENCE_MS = 120_000;
 const TRICKLE_MS = 500;
 
@@ -84,7 +87,10 @@ const BREAKING: readonly Buffer[] = [
   frame(FRAME.settings, 0, 0, Buffer.alloc(5)),
 ];
 
-/** The client breaks the protocol and closes its connections. The server must keep no memory of these connections. */
+/**
+ * The client breaks the protocol and closes its connections. After that, the server must use no memory for these
+ * connections.
+ */
 const broken: Attack = {
   title: "connections that break the protocol and close (300)",
   bounds: { heldKiB: 256, cpuMs: 40 },

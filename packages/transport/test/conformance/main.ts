@@ -15,7 +15,7 @@ const ALONE = ["--parallel", "1", "--max-servers", "1"];
 
 /**
  * The cases whose calls must reach their handler within half a second. The suite sends 32 concurrent calls to four
- * servers that have just started. On a busy machine, some calls would then miss this deadline.
+ * servers that have just started. On a busy machine, some of these calls would miss this deadline.
  */
 const HURRIED = "Deadline Propagation/**";
 

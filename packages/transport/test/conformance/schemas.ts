@@ -42,7 +42,7 @@ export type StreamRequest = Message & { responseDefinition?: StreamDefinition; f
 
 export type ServerCompatRequest = Message<"connectrpc.conformance.v1.ServerCompatRequest"> & {
   useTls: boolean;
-  /** The certificate of clients in PEM, like the other certificates; empty if clients need no certificate. */
+  /** The certificate of clients, in PEM; empty if clients need no certificate. */
   clientTlsCert: Uint8Array;
   /** The maximum size of a message, in bytes; 0 for no limit. */
   messageReceiveLimit: number;

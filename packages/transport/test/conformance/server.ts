@@ -33,7 +33,7 @@ async function open({ useTls, serverCreds, clientTlsCert, messageReceiveLimit }:
           clientCa: clientTlsCert.length > 0 ? text(clientTlsCert) : undefined,
         }
       : undefined;
-  // Without `onRefused` the port answers 404, 405 and 415 with a bare status, like Connect's adapter.
+  // `onRefused` is omitted, so a response with 404, 405 or 415 contains only the status, as from Connect's adapter.
   const { url } = await serveNode(options, { host: HOST, port: 0, tls });
   return Number(new URL(url).port);
 }

@@ -4,7 +4,10 @@ import { anyPack } from "@bufbuild/protobuf/wkt";
 import { ConnectError, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
 import type { ErrorDefinition, Header, Schemas, StreamDefinition, StreamRequest, UnaryRequest } from "./schemas.ts";
 
-/** Returns the suite's ConformanceService. Each method follows its definition; Unimplemented has no route. */
+/**
+ * Returns the suite's ConformanceService. Each method follows the definition in its request. The method Unimplemented
+ * has no route.
+ */
 export function conformanceRoutes(schemas: Schemas): (router: ConnectRouter) => void {
   const service = new ConformanceService(schemas);
   return (router) => {

@@ -17,7 +17,7 @@ export interface Suite {
   run(command: readonly string[], flags: readonly string[]): Promise<string>;
 }
 
-/** Installs the suite and its definitions with Go, whose checksum database verifies the module. */
+/** Installs the suite and its definitions with Go. The checksum database of Go verifies the module. */
 export function installSuite(folder: string): Suite {
   const bin = resolve(folder, "bin");
   const env = { ...process.env, GOBIN: bin };

@@ -4,8 +4,8 @@ import type { RawRequest } from "./differential-wire.ts";
 import { KNOWN_DIFFERENCES } from "./known-differences.ts";
 
 /**
- * The tolerance for deadlines, in milliseconds. Each server measures a deadline from the time at which this server
- * reads the request.
+ * The tolerance for deadlines, in milliseconds. Each server measures a deadline from the time at which the server
+ * itself reads the request.
  */
 const TIMEOUT_TOLERANCE_MS = 4000;
 
@@ -36,7 +36,7 @@ function comparable(effect: Outcome["effects"][number]): unknown {
   return { ...rest, url: typeof url === "string" ? url.replace(/127\.0\.0\.1:\d+/, "SERVER") : url };
 }
 
-/** Sends a request to both servers, and returns the outcome of `ours`. @throws for an unknown difference */
+/** Sends a request to both servers, and returns the outcome of `ours`. @throws if there is an unknown difference */
 export async function exchangeAlike(pair: Pair, request: RawRequest): Promise<Outcome> {
   const { ours, connect } = await pair.exchange(request);
   const found = difference(ours, connect);

@@ -4,8 +4,8 @@ import type { RawRequest } from "./differential-wire.ts";
 const STREAM = 1;
 
 /**
- * Returns the bytes of an HTTP/2 connection with a request that is reset before its body ends. A client such as
- * node:http2's cannot send half a body, because it ends the body before it resets a stream.
+ * Returns the bytes that open an HTTP/2 connection, send a part of a request, and reset the stream before the body
+ * ends. The client of node:http2 cannot send a part of a body, because it ends the body before it resets a stream.
  */
 export function resetUpload(request: RawRequest, length: number, code: number): Buffer {
   const half = frame(FRAME.data, 0, STREAM, request.body.subarray(0, length));
@@ -13,8 +13,8 @@ export function resetUpload(request: RawRequest, length: number, code: number): 
 }
 
 /**
- * Returns the bytes of an HTTP/2 connection with the complete request: like `resetUpload`, with the whole body and
- * without the reset.
+ * Returns the bytes that open an HTTP/2 connection and send a complete request. Unlike `resetUpload`, sends the whole
+ * body and does not reset the stream.
  */
 export function wholeUpload(request: RawRequest): Buffer {
   return Buffer.concat([opening(request), frame(FRAME.data, FLAG.endStream, STREAM, request.body)]);

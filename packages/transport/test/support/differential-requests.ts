@@ -43,8 +43,8 @@ const COMPRESS = {
 const registry = createRegistry(PlainSchema);
 
 /**
- * Creates a well-formed request. By default, the request calls the method without side effects that takes messages of
- * this type.
+ * Creates a well-formed request. By default, the request calls the method that takes messages of this type and has no
+ * side effects.
  */
 export function requestOf(form: Form, message: Spoken, options: RequestOptions = {}): RawRequest {
   const { compression, rpc = message.$typeName === PlainSchema.typeName ? "Tell" : "Look" } = options;

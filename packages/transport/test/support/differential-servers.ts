@@ -19,7 +19,10 @@ export const MAX_BYTES = 4096;
 /** The longest deadline that the test service accepts, in milliseconds. */
 const MAX_TIMEOUT_MS = 3_600_000;
 
-/** The limit is low, because node:http2 closes a connection after many stream resets, which mutated requests cause. */
+/**
+ * The number of requests after which `session` opens a new connection. The number is low, because mutated requests
+ * cause stream resets, and node:http2 closes a connection after many stream resets.
+ */
 const REQUESTS_PER_SESSION = 200;
 
 export interface Candidate {
@@ -35,7 +38,10 @@ export interface Outcome extends RawAnswer {
   readonly effects: Effects;
 }
 
-/** Two servers with the same service and options: `ours` has the unary transport, `connect` Connect's handlers. */
+/**
+ * Two servers with the same service and options. `ours` uses the unary transport, and `connect` uses Connect's
+ * handlers.
+ */
 export interface Pair {
   readonly ours: Candidate;
   readonly connect: Candidate;
@@ -85,7 +91,7 @@ async function openCandidate(
       if (session === undefined || session.destroyed || session.closed || requests === REQUESTS_PER_SESSION) {
         session?.close();
         requests = 0;
-        // Written bytes that the client never read count as memory of the connection, so the limit is high.
+        // If the client never reads written bytes, they count as memory of the connection, so the limit is high.
         session = connect(port.url, { maxSessionMemory: 1000 });
         session.on("error", () => {});
       }
@@ -108,7 +114,7 @@ export async function send(candidate: Candidate, request: RawRequest): Promise<O
   return { ...answer, effects: candidate.effects.splice(0) };
 }
 
-/** Finds Connect's own handler for each request, like Connect's adapter for Node. */
+/** Finds Connect's handler for each request, like Connect's adapter for Node. */
 function findAsConnect({
   routes,
   requestPathPrefix = "",
@@ -117,7 +123,7 @@ function findAsConnect({
   readonly routes: (router: ConnectRouter) => void;
   readonly requestPathPrefix?: string;
 }): Find {
-  // Use the default of the transport, because these tests compare bytes: Connect's default has another Brotli level.
+  // Use the default of the transport, because these tests compare bytes. Connect's default has another Brotli level.
   const acceptCompression = options.acceptCompression ?? [...COMPRESSIONS];
   const router = createConnectRouter({ ...options, acceptCompression });
   routes(router);

@@ -3,7 +3,10 @@ import { ConnectError, type ConnectRouter, type HandlerContext, type Interceptor
 import { type Plain, PlainSchema } from "../gen/talk/v1/plain_pb.ts";
 import { type Talk, TalkSchema, TalkService } from "../gen/talk/v1/talk_pb.ts";
 
-/** Messages of the test service. Only `Tell` has plain messages. All other messages have every kind of field. */
+/**
+ * Messages of the test service. The messages of `Tell` are plain. The messages of all other methods have every kind of
+ * field.
+ */
 export type Spoken = Talk | Plain;
 
 type Fields = readonly (readonly [string, string])[];
@@ -19,7 +22,7 @@ export interface Script {
   };
   /** The place of the failure. Default: the implementation. */
   readonly failIn?: "interceptor" | "interceptor after";
-  /** Whether the call waits until its signal aborts, then fails with the signal's reason. */
+  /** Whether the call waits until its signal aborts, and then fails with the reason of the signal. */
   readonly wait?: true;
   readonly headers?: Fields;
   readonly trailers?: Fields;
@@ -54,7 +57,10 @@ export function scriptText(script: Script | undefined): string {
   return script === undefined ? "" : JSON.stringify(script);
 }
 
-/** Returns all values of a message, even values without a JSON form, which mutated bytes may contain. */
+/**
+ * Returns all values of a message as text. If mutated bytes contain values that have no JSON form, the text contains
+ * these values as well.
+ */
 function allOf(message: Spoken): string {
   return JSON.stringify(message, function (this: { readonly [key: string]: unknown }, key) {
     const value = this[key];
@@ -64,7 +70,7 @@ function allOf(message: Spoken): string {
   });
 }
 
-/** Returns the routes of the test service. The service records its requests. */
+/** Returns the routes of the test service. The service records its requests in `effects`. */
 export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
   const say = async (message: Spoken, context: HandlerContext) => {
     const { signal, timeoutMs, protocolName, requestMethod, url, requestHeader } = context;

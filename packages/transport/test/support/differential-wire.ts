@@ -19,7 +19,7 @@ export interface RawRequest {
 export interface RawAnswer {
   /** The HTTP status; 0 if no answer arrives. */
   readonly status: number;
-  /** Header fields, sorted, without the date. */
+  /** The header fields, sorted. The date is omitted. */
   readonly headers: readonly string[];
   readonly body: Buffer;
   readonly trailers: readonly string[];

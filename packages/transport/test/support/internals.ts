@@ -56,8 +56,8 @@ function respondAndClose(_req: unknown, res: ServerResponse): void {
 }
 
 /**
- * Returns whether a server serves a connection only after the detached listeners are called, even if bytes were put
- * back.
+ * Returns whether a server begins to serve a connection only when the detached listeners are called. This must hold
+ * even if bytes were put back into the socket.
  */
 async function servesByItsListeners(server: Server, event: "connection" | "secureConnection"): Promise<boolean> {
   let isHanded = false;
@@ -299,7 +299,8 @@ export const INTERNALS: readonly Internal[] = [
   },
 ];
 
-// If started as a process, with the certificate as JSON, reports whether each behaviour holds.
+// If this file is started as a process, its argument is the certificate as JSON. The process reports whether each
+// behaviour holds.
 if ((import.meta as { main?: boolean }).main) {
   const certificate = JSON.parse(process.argv[2] ?? "") as Certificate;
   for (const { name, holds } of INTERNALS) {

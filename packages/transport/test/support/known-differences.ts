@@ -181,7 +181,7 @@ function lenientJson(
   };
 }
 
-/** Returns the status code of an answer: 0 for success, undefined if the answer has none. */
+/** Returns the status code of an answer: 0 if the call succeeded; undefined if the answer has no status code. */
 export function codeOf({ trailers, body }: Outcome): number | undefined {
   const text = [...trailers, body.toString("latin1")].join("\n");
   const status = /grpc-status: (\d+)/.exec(text)?.[1];
@@ -200,7 +200,7 @@ function isEnveloped({ method, headers }: RawRequest): boolean {
   return method === "POST" && typeOf(headers).toLowerCase().startsWith("application/grpc");
 }
 
-/** Returns whether a body ends after the header of an envelope that announces data. */
+/** Returns whether a body ends directly after the header of an envelope, although this header announces data. */
 function endsInHeader(body: Uint8Array): boolean {
   const lengths = lengthsOf(body);
   const last = lengths.pop() ?? 0;

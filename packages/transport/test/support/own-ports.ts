@@ -13,7 +13,7 @@ export interface OwnPortOptions {
   readonly openArrivalTimeoutMs?: number;
   readonly headerTimeoutMs?: number;
   readonly streams?: { readonly max?: number; readonly lifetimeMs?: number };
-  /** The address of the proxy whose `X-Forwarded-For` contains the client. */
+  /** The address of a proxy. If a request comes from this address, its `X-Forwarded-For` header contains the client. */
   readonly proxy?: string;
 }
 

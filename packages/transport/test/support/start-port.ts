@@ -6,7 +6,10 @@ import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-gr
 import { denoRun, type Runtime } from "@user-group-service/testing/runtime";
 import { build } from "esbuild";
 
-/** The options of every port process. `tls` contains the files of the certificate; undefined without TLS. */
+/**
+ * The options of every port process. `tls` contains the files of the certificate; undefined if the port does not use
+ * TLS.
+ */
 interface PortOptions {
   readonly tls?: Pick<Certificate, "certFile" | "keyFile"> | undefined;
 }
@@ -22,7 +25,10 @@ interface PortProcess {
   readonly env?: { readonly [name: string]: string };
 }
 
-/** Starts a file in this folder that opens a port, with its options as JSON. Waits until the port listens. */
+/**
+ * Starts a file of this folder as a process that opens a port. Passes the options to the process as JSON. Waits until
+ * the port listens.
+ */
 export async function startPort(
   file: string,
   runtime: Runtime,

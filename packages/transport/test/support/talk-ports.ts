@@ -21,7 +21,7 @@ export const PATHS = {
   absent: "/talk.v1.TalkService/Absent",
   talk: "/talk",
   health: "/healthz",
-  /** Returns about 150 KB to any client, even without a token. */
+  /** Returns about 150 KB to any client, even if the client sends no token. */
   large: "/large",
 } as const;
 

@@ -10,7 +10,7 @@ export const MIB = 1024 * 1024;
 
 const COLLECTIONS = 3;
 
-/** The memory use of a port in bytes, and its counters. */
+/** The memory use of a port in bytes, and the counters of the port. */
 export interface Memory {
   readonly rss: number;
   readonly heapUsed: number;
@@ -60,7 +60,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
     },
     memory,
     heldBytes: async () => {
-      // Finalizers release further objects, which the next collection frees.
+      // Each collection calls finalizers. They release objects that only the next collection can free.
       for (let i = 1; i < COLLECTIONS; i++) await memory();
       const { heapUsed, external } = await memory();
       return heapUsed + external;
@@ -68,7 +68,10 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
   };
 }
 
-/** Sends a PING and waits for the answer. When the answer arrives, the port has read all earlier bytes. */
+/**
+ * Sends a PING and waits for the answer. When the answer arrives, the port has read all bytes that were sent before the
+ * PING.
+ */
 export async function pinged(raw: Wire): Promise<void> {
   const pings = () => raw.frames().filter(({ type }) => type === FRAME.ping).length;
   const before = pings();
@@ -76,7 +79,10 @@ export async function pinged(raw: Wire): Promise<void> {
   await waitFor("the port answers the PING", () => pings() > before);
 }
 
-/** Returns the status of the answer on a stream, indexed or literal in HPACK; undefined before the answer arrives. */
+/**
+ * Returns the status of the answer on a stream; undefined before the answer arrives. The status may be indexed or
+ * literal in HPACK.
+ */
 export function statusOn(raw: Wire, stream: number): string | undefined {
   const headers = raw.frames().find((one) => one.type === FRAME.headers && one.stream === stream);
   if (!headers) return undefined;
