@@ -62,11 +62,11 @@ const SEARCHED = 32;
  * most units.
  *
  * If a charge would exceed the budget, the largest client loses an idle holding. If it has no idle holding, it loses
- * its oldest holding. There is one exception: the charge would make the charged client at least as large as the largest
- * client. In this case, the charged client itself loses an idle holding. If it has no idle holding, the charge is refused. A
+ * its oldest holding. There is one exception. If the charge would make the charged client at least as large as the
+ * largest client, the charged client itself loses an idle holding. If it has no idle holding, the charge is refused. A
  * small client is therefore never refused because of the holdings of larger clients.
  *
- * Bodies and responses that end within their turn of the event loop are not charged: see `Turn`.
+ * Most bodies and short responses end before `Turn` checks them. They are not charged.
  */
 export class ClientBudget {
   readonly #max: number;

@@ -238,9 +238,9 @@ export class Http1Connection {
   };
 
   /**
-   * Returns whether to serve a request. If `#isClosing`, the last waiting request closes the connection. A request for
-   * another protocol also closes the connection, because the parser drops the rest of the packet. The client repeats
-   * unanswered requests on a new connection (RFC 9112, 9.3.2).
+   * Returns whether to serve a request. If `#isClosing` is true, the last waiting request closes the connection. A
+   * request for another protocol also closes the connection, because the parser drops the rest of the packet. The
+   * client repeats unanswered requests on a new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
@@ -315,7 +315,7 @@ export class Http1Connection {
       socket.destroy();
       return;
     }
-    // After a parse error, the parser reports an error again for the rest of the data.
+    // After a parse error, the parser reports an error again for the rest of the data. Ignore this error.
     if (this.#isBroken) return;
     this.#isBroken = true;
     if (res && (res.req.complete || res.writableEnded)) {
@@ -324,7 +324,7 @@ export class Http1Connection {
     } else if (res?.headersSent) {
       socket.destroy();
     } else if (!res && (this.#isOver || error.code === "HPE_CLOSED_CONNECTION")) {
-      // The last response is written. Later requests get no response.
+      // The last response is written. Requests after this response receive no response.
       endSocket(socket);
     } else {
       const { status, headers, body } = context.refuse(parserRefusal(error, context.limits), {});

@@ -28,8 +28,8 @@ const MAX_MERGED_BYTES = 4096;
 /**
  * Creates a listener for HTTP/1.1 requests.
  *
- * @param expectation whether these requests have no `Expect` header, `100-continue`, or an unknown value (RFC 9110,
- * 10.1.1)
+ * @param expectation the value of the `Expect` header of these requests: none, `100-continue`, or an unknown value (RFC
+ * 9110, 10.1.1)
  */
 export function http1Listener(context: RequestContext, expectation: "none" | "continue" | "unknown") {
   return (req: IncomingMessage, res: ServerResponse) => {

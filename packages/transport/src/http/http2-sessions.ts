@@ -20,8 +20,9 @@ interface Peer {
  *
  * After the socket of a session has closed, the session must not reference the socket, not even by a listener or a
  * timer. If the client has never acknowledged SETTINGS, Node keeps the session as long as the handle of the session
- * exists. The socket may reference this handle, by the stack trace of the error that ended the session. The garbage
- * collector would never free this cycle through native memory.
+ * exists. The socket may reference this handle, by the stack trace of the error that ended the session. If the session
+ * referenced the socket, they would form a cycle through native memory, and the garbage collector would never free this
+ * cycle.
  */
 const peers = new WeakMap<Http2Session, Peer>();
 

@@ -202,7 +202,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
       this.reset(constants.NGHTTP2_NO_ERROR);
     } else {
       this.reset(EVICTION_CODE[reason]);
-      // The connection accepts no new streams. Open streams may finish.
+      // Close the session. The connection then accepts no new streams, but open streams may finish.
       if (!session) return;
       afterReading(() => session.close());
       endLaterIfStuck(session, new WeakRef(stream));
@@ -242,7 +242,7 @@ function afterReading(act: () => void): void {
  * Ends a closing connection that does not close in time. node:http2 itself would wait until the client has read all
  * bytes.
  *
- * @param stream a weak reference, so that the timer does not keep unsent bytes in memory
+ * @param stream the stream with unsent bytes. A weak reference, so that the timer does not keep the bytes in memory
  */
 function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Stream>): void {
   const endStuck = () => {

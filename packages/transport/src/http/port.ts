@@ -38,8 +38,8 @@ export interface ListenOptions {
   /** The port number; 0 picks a free port. */
   readonly port: number;
   /**
-   * Whether other processes of the same user may listen on this port. Has no effect if the runtime does not support it.
-   * Default: false.
+   * Whether other processes of the same user may listen on this port. Has no effect if the runtime does not support
+   * this option. Default: false.
    */
   readonly reusePort?: boolean | undefined;
   /** The certificates for TLS. Omit them for cleartext. */
@@ -278,7 +278,9 @@ function readAsStream(socket: Socket): void {
   socket.on("data", () => {});
 }
 
-/** Detects HTTP/2 by the first bytes of a connection. Puts the bytes back. */
+/**
+ * Detects HTTP/2 by the first bytes of a connection. Puts these bytes back into the socket before it calls `decide`.
+ */
 function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => void): void {
   let seen: Buffer = Buffer.alloc(0);
   const giveUp = () => socket.destroy();

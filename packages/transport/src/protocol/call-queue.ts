@@ -22,7 +22,7 @@ const PER_MS = 3;
 /**
  * The number of calls that may wait before the server stops reading connections. Each group has an equal share of this
  * number. Each caller has an equal share of the share of its group. If more calls of a caller wait, the server stops
- * reading the connections of the caller, because every call that it reads costs memory and garbage collection.
+ * reading the connections of the caller, because every additional call would cost memory and garbage collection.
  */
 const READ_AHEAD = 256;
 
@@ -320,8 +320,8 @@ export class CallQueue {
   /**
    * Resumes a paused connection of a caller if the server may read more calls of the caller. Resumes a connection as
    * well if the queue has taken `MAX_HTTP2_STREAMS` calls of the caller since the last resumption. If this second rule
-   * did not exist, calls of the caller on other connections, such as HTTP/1.1, could keep the connection paused. If no
-   * call of the caller waits, resumes all connections of the caller.
+   * did not exist, calls of the caller on other connections, such as HTTP/1.1, could keep the connection paused.
+   * Resumes all connections of the caller if no call of the caller waits.
    */
   #resume(group: Group, line: Line): void {
     const isEmpty = line.calls.length === 0;

@@ -85,8 +85,8 @@ export class Call implements CallHead {
   }
 
   /**
-   * Prepares the call for `invoke`. If the method of the call is not open, counts the call as in flight. Call this
-   * function when the body has arrived.
+   * Prepares the call for `invoke`. If the method of the call is not open, counts the call as in flight. Call `enter`
+   * when the body has arrived.
    *
    * @param method the method that `invoke` calls; undefined if the RPC is not served
    * @param header the initial response headers. The call modifies `header` and `trailer` in place

@@ -24,8 +24,8 @@ export interface UnaryMethod {
   /** The implementation, wrapped in its interceptors; undefined before the first call. */
   handler: ReturnType<Interceptor> | undefined;
   /**
-   * The binary serialization; undefined before the first binary call. If all serializations were created in advance,
-   * the server would start later.
+   * The serializations of the binary format and of JSON. Each is created at the first call in its format. If all
+   * serializations were created in advance, the server would start later.
    */
   binary: Serialization | undefined;
   json: Serialization | undefined;

@@ -21,8 +21,8 @@ const ECHOED = [
 ] as const;
 
 /**
- * The length to which a longer value of these headers is truncated. No valid value is this long. A truncated value is
- * therefore not valid, and Connect still refuses the header.
+ * A longer value of these headers is truncated to this length. No valid value is this long. Connect therefore still
+ * refuses a truncated value.
  */
 const MAX_ECHOED_LENGTH = 64;
 
