@@ -39,8 +39,8 @@ describe.each(FORMS)("options of $name", (form) => {
       { grpcWeb: false },
       { connect: false },
       { grpc: false, grpcWeb: false },
-      // If an option is undefined, it counts as omitted. Both servers must support gzip and Brotli, and must not limit
-      // request messages.
+      // If an option is undefined, it counts as omitted. In this case, both servers support gzip and Brotli, and do not
+      // limit request messages.
       { acceptCompression: undefined as never },
       UNSET as never,
       { shutdownSignal: AbortSignal.abort() },

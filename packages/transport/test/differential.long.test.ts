@@ -32,7 +32,10 @@ const EVERY_FIELD = spread(
 );
 const PLAIN_MESSAGES = fc.sample(messages(PlainSchema, { depth: 3, maxFields: 30 }), { seed: 5, numRuns: 12 });
 
-/** Distributes fields over `count` messages. The value of each field differs from the default value of the field. */
+/**
+ * Distributes fields over `count` messages. Sets each field to a value other than its default, if the field can have
+ * such a value.
+ */
 function spread(fields: readonly DescField[], count: number): Talk[] {
   const all = Array.from({ length: count }, () => talk({}));
   fields.forEach((field, i) => {
