@@ -13,12 +13,13 @@ import (
 // Maximum size of a response, in bytes after decompression. A page of groups has a few MiB.
 const maxAnswerBytes = 64 << 20
 
-// wholeAnswers reads each unary response completely before connect processes the response. connect itself does not limit
-// the size of errors, and reports broken connections with several codes.
+// wholeAnswers is an HTTP client that reads each unary response completely before connect processes the response.
+// connect itself does not limit the size of error responses, so wholeAnswers limits the size of all responses. connect
+// itself reports a broken connection with one of several codes. wholeAnswers always reports it as unavailable.
 type wholeAnswers struct{ client connect.HTTPClient }
 
 func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {
-	// Without Accept-Encoding in the request, net/http requests compression and decompresses the response.
+	// If the request has no Accept-Encoding header, net/http requests compression and decompresses the response.
 	request.Header.Del("Accept-Encoding")
 	response, err := w.client.Do(request)
 	if err != nil {
@@ -40,8 +41,8 @@ func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// broken returns the error of a broken connection. If the call was canceled or its deadline has passed, broken returns
-// err.
+// broken returns an error with the code unavailable for a broken connection. If the connection broke because the call
+// was canceled or its deadline has passed, broken returns err without a change.
 func broken(request *http.Request, err error) error {
 	if request.Context().Err() != nil {
 		return err

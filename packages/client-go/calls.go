@@ -45,8 +45,8 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			if err == nil {
 				return response, nil
 			}
-			// The response contains the request id that the service logs. Without a response, the log may contain the
-			// id that the client sent.
+			// A response contains the request id that the service logged. If no response arrived, add the id that the
+			// client sent, because the service may have logged this id.
 			var failed *connect.Error
 			if errors.As(err, &failed) && failed.Meta().Get(requestIDHeader) == "" {
 				failed.Meta().Set(requestIDHeader, id)
@@ -67,7 +67,8 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingClient sets no time limit and repeats no stream, because WatchEvents repeats broken streams.
+// WrapStreamingClient adds a request id and the API token to a stream. It sets no time limit, and it does not repeat a
+// broken stream: WatchEvents opens a new stream.
 func (c *calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		stream := next(ctx, spec)
@@ -106,7 +107,8 @@ func (c *calls) present(ctx context.Context, header http.Header) error {
 	return nil
 }
 
-// currentToken returns the API token, and fails when the context is done, even if the token source has not returned.
+// currentToken returns the API token. If the context is done before the token source returns, currentToken fails and
+// does not wait for the source.
 func (c *calls) currentToken(ctx context.Context) (string, error) {
 	if static, ok := c.token.(staticToken); ok {
 		return string(static), nil
@@ -135,8 +137,8 @@ func (c *calls) currentToken(ctx context.Context) (string, error) {
 	}
 }
 
-// addRequestID sets a request id in a request that accepts an id, so that the call is safe to repeat. addRequestID does
-// not change the caller's message.
+// addRequestID sets a request id if the request accepts an id and has none. A call with a request id is safe to repeat.
+// addRequestID changes a copy of the message, so the caller's message keeps its content.
 func addRequestID(request connect.AnyRequest) {
 	switch request := request.(type) {
 	case *connect.Request[usergroupv1.RotateUserGroupTokenRequest]:

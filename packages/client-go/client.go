@@ -29,12 +29,15 @@ type Client struct {
 
 // Options contains the options of a client. The zero value contains the defaults.
 type Options struct {
-	// HTTPClient sends the requests, for example with a CA of your own. HTTPClient must not follow redirects, because a
-	// redirect would send the API token to another host. Default: like [http.DefaultClient], but without redirects.
+	// HTTPClient sends the requests. Set HTTPClient, for example, to trust a CA of your own. HTTPClient must not follow
+	// redirects, because a redirect could send the API token to another host. Default: a client like
+	// [http.DefaultClient] that does not follow redirects.
 	HTTPClient connect.HTTPClient
-	// Timeout is the time limit of a call and its retries if the context has no deadline. Default: 10 seconds.
+	// Timeout limits the total time of a call and its retries. If the context of the call has a deadline, that deadline
+	// applies instead. Default: 10 seconds.
 	Timeout time.Duration
-	// Interceptors run for each attempt of a call, such as for logs or traces. The first interceptor is the outermost.
+	// Interceptors run for each attempt of a call, for example to write logs or traces. The first interceptor is the
+	// outermost.
 	Interceptors []connect.Interceptor
 }
 
@@ -67,7 +70,8 @@ func New(baseURL string, token TokenSource, options Options) (*Client, error) {
 	interceptors := []connect.Interceptor{&calls{token: token, timeout: options.Timeout}}
 	common := connect.WithClientOptions(
 		connect.WithInterceptors(append(interceptors, options.Interceptors...)...),
-		// net/http decompresses responses, so that the size limit counts decompressed bytes.
+		// connect must not decompress responses. net/http decompresses them before wholeAnswers reads them, so the size
+		// limit counts decompressed bytes.
 		connect.WithAcceptCompression("gzip", nil, nil),
 	)
 	baseURL = strings.TrimRight(baseURL, "/")
@@ -78,7 +82,8 @@ func New(baseURL string, token TokenSource, options Options) (*Client, error) {
 	}, nil
 }
 
-// checkURL fails if the URL cannot be the URL of a service. The error does not contain credentials of the URL.
+// checkURL fails if the URL cannot be the URL of a service. The error does not contain the URL, because the URL can
+// contain a password.
 func checkURL(text string) error {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {

@@ -38,8 +38,8 @@ type asked struct {
 	body   []byte
 }
 
-// answering starts a server that returns the given responses, then repeats the last response. The returned function
-// returns the requests so far.
+// answering starts a server that returns the given responses, one for each request. After the last response, the server
+// repeats that response. The returned function returns the requests that the server has received.
 func answering(t *testing.T, answers ...http.HandlerFunc) (*httptest.Server, func() []asked) {
 	handler, requests := recording(answers...)
 	server := httptest.NewServer(handler)
@@ -92,7 +92,7 @@ func failing(status int, code, retryAfter string, details ...proto.Message) http
 
 func lost(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// reset resets the connection before the response. Over HTTP/2, reset resets only the stream.
+// reset resets the connection before any response. If the request uses HTTP/2, reset resets only the stream.
 func reset(response http.ResponseWriter, _ *http.Request) {
 	connection, _, err := http.NewResponseController(response).Hijack()
 	if err != nil {

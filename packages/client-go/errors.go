@@ -8,20 +8,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The domain in the ErrorInfo of the service. Proxies send errors with other domains.
+// The domain in the ErrorInfo of each error of the service. An error of a proxy has another domain, or no ErrorInfo.
 const errorDomain = "user-group-service"
 
 // The header with the request id. The log of the service contains this id.
 const requestIDHeader = "X-Request-Id"
 
 // ReasonOf returns the reason of an error, such as USER_GROUP_NOT_FOUND. docs/api.md lists the reasons. The reason is
-// empty if the service did not return the error, such as for a refused connection.
+// empty if the error does not come from the service, for example because the connection was refused.
 func ReasonOf(err error) string {
 	return InfoOf(err).GetReason()
 }
 
-// ViolationsOf returns the invalid fields of a request. Each key is a field name of the proto files, and each value
-// describes the violation.
+// ViolationsOf returns the invalid fields of the request that failed with err. Each key is a field name of the proto
+// files, and each value describes the violation. The map is empty if the error names no field.
 func ViolationsOf(err error) map[string]string {
 	violations := map[string]string{}
 	for _, each := range detailOf[*errdetails.BadRequest](err).GetFieldViolations() {
@@ -38,8 +38,8 @@ func InfoOf(err error) *errdetails.ErrorInfo {
 	return nil
 }
 
-// SuspensionOf returns the message for the page if a call failed because the user group is suspended. The message can be
-// empty.
+// SuspensionOf returns whether a call failed because the user group is suspended. If isSuspended is true, `message` is
+// the message for the page. The message can be empty.
 func SuspensionOf(err error) (message string, isSuspended bool) {
 	info := InfoOf(err)
 	return info.GetMetadata()["suspension_message"], info.GetReason() == "USER_GROUP_SUSPENDED"

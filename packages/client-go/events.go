@@ -17,8 +17,8 @@ import (
 
 const (
 	maxStreamPause = 30 * time.Second
-	// The service sends a response at least every 15 seconds. If no response arrives for this time, WatchEvents opens a
-	// new stream.
+	// Maximum time without a response. The service sends a response at least every 15 seconds. If no response arrives
+	// for a minute, WatchEvents opens a new stream.
 	silence = time.Minute
 )
 
@@ -74,8 +74,8 @@ func WatchEvents(
 	}
 }
 
-// watchOnce reads one stream, and sets the cursor of the request to the last received cursor. goesOn is false if the
-// loop of the caller has ended.
+// watchOnce reads one stream. For each response, watchOnce sets the cursor of the next request to the cursor of the
+// response. received is true if at least one response arrived. goesOn is false if the caller has left the loop.
 func watchOnce(
 	ctx context.Context, admin adminv1connect.AdminServiceClient, next *adminv1.WatchEventsRequest,
 	yield func(*adminv1.WatchEventsResponse, error) bool,
@@ -114,7 +114,8 @@ func isTemporary(err error) bool {
 	case connect.CodeUnavailable, connect.CodeResourceExhausted, connect.CodeDeadlineExceeded, connect.CodeAborted:
 		return true
 	case connect.CodeCanceled, connect.CodeUnknown, connect.CodeInternal, connect.CodeInvalidArgument:
-		// The stream broke without an error of the service. connect reports a broken message as an invalid argument.
+		// If the error has no ErrorInfo, the service did not send the error. In this case, the stream broke. connect
+		// reports a broken message as an invalid argument.
 		return InfoOf(err) == nil && errors.As(err, new(*connect.Error))
 	default:
 		return false

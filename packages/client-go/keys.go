@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// The time for which keys are cached, as in the Cache-Control of the service.
+	// The time for which keys are cached. The service sends the same time in the Cache-Control header of the keys.
 	keysLife = 10 * time.Minute
-	// Minimum time between two reads if a key is unknown or a read failed.
+	// Minimum time between two reads. It limits the number of reads if a key is unknown or a read failed.
 	keysPause = time.Second
 	// Time limit of a read, and maximum size of the response in bytes.
 	keysTimeout  = 5 * time.Second
@@ -33,14 +33,14 @@ type publishedKeys struct {
 	client *http.Client
 	now    func() time.Time
 
-	// The mutex is not locked during a read.
+	// The mutex protects the fields below. It is not locked while a request reads the keys.
 	mutex sync.Mutex
 	keys  map[string]*ecdsa.PublicKey
 	// readAt is the time of the last successful read. triedAt and failure are the time and the error of the last attempt.
 	readAt, triedAt time.Time
 	failure         error
-	// The read in flight closes this channel at its end. Calls with an unknown key wait for the channel. The channel is
-	// nil if no read is in flight.
+	// When a read of the keys ends, it closes this channel. A call that needs an unknown key waits for the channel. The
+	// channel is nil if no read is in flight.
 	reading chan struct{}
 }
 
@@ -49,7 +49,8 @@ func newPublishedKeys(url string) *publishedKeys {
 	return &publishedKeys{url: url, client: client, now: time.Now}
 }
 
-// key returns the key with the id kid. For an unknown id, key waits until the keys are read or the context is done.
+// key returns the key with the id kid. If the key is not cached, key waits until the keys are read or the context is
+// done. If the last read ended less than keysPause ago, key does not read the keys again, and fails immediately.
 func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 	found, reading, err := p.known(kid)
 	if reading == nil {
@@ -65,7 +66,8 @@ func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, 
 	return p.current(kid)
 }
 
-// known returns a cached key, or a channel that is closed after the next read.
+// known returns the key if it is cached. Otherwise, known returns a channel that is closed after the next read, or an
+// error if the last read ended less than keysPause ago.
 func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -79,7 +81,8 @@ func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, er
 	}
 	if p.reading == nil {
 		p.reading = make(chan struct{})
-		// The read does not use the context of a caller, because several callers wait for this read.
+		// Several callers can wait for this read. It does not use the context of a caller, so that it continues if that
+		// caller stops waiting.
 		go p.update(p.reading)
 	}
 	return nil, p.reading, nil

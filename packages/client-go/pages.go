@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Pages returns the pages of a list. Pages requests the next page when the loop of the caller continues:
+// Pages iterates over the pages of a list. Pages requests the next page only if the caller continues the loop:
 //
 //	for page, err := range usergroups.Pages(ctx, client.Admin.ListUserGroups, &adminv1.ListUserGroupsRequest{}) {
 //

@@ -14,12 +14,13 @@ import (
 )
 
 const (
-	// Maximum pause before the second attempt. The maximum doubles with each further attempt, up to maxPause.
+	// Maximum pause before the second attempt. For each attempt after the second, the maximum doubles, up to maxPause.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 2 * time.Second
 )
 
-// pauseAfter returns the pause before the next attempt, and whether the call may be repeated.
+// pauseAfter returns the pause before the next attempt, and whether the client may repeat the call. mayRepeat is true
+// if a retry is safe even if the failed attempt took effect.
 func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 	var failed *connect.Error
 	if !errors.As(err, &failed) {
@@ -31,12 +32,12 @@ func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 	return wait + half + mathrand.N(half), again
 }
 
-// leastWait returns the minimum pause, and whether the call may be repeated.
+// leastWait returns the minimum pause, and whether the client may repeat the call.
 func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	switch failed.Code() {
 	case connect.CodeResourceExhausted:
-		// If the server requests a pause, it has not executed the call. Otherwise, the caller has reached a limit that does
-		// not end by itself, such as the maximum number of API tokens.
+		// If the server requests a pause, the server has not executed the call. If the server requests no pause, the
+		// caller has reached a lasting limit, such as the maximum number of API tokens. A retry would fail as well.
 		return retryAfter(failed)
 	case connect.CodeUnavailable:
 		if errors.As(failed, new(*tls.CertificateVerificationError)) {
@@ -56,7 +57,7 @@ func isNeverSent(failed *connect.Error) bool {
 	return errors.As(failed, &network) && network.Op == "dial"
 }
 
-// retryAfter returns the pause that the service requests, if any.
+// retryAfter returns the pause that the service requests. The second result is false if the service requests no pause.
 func retryAfter(failed *connect.Error) (time.Duration, bool) {
 	if info := detailOf[*errdetails.RetryInfo](failed); info.GetRetryDelay() != nil {
 		return info.GetRetryDelay().AsDuration(), true

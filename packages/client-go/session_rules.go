@@ -109,7 +109,8 @@ func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
 	return verified, audience, nil
 }
 
-// decode decodes base64url, and fails for padding, line breaks and nonzero unused bits.
+// decode decodes base64url. decode fails if the text contains padding or line breaks, or if the unused bits of the last
+// character are not zero.
 func decode(part string) ([]byte, error) {
 	decoded, err := base64.RawURLEncoding.DecodeString(part)
 	if err == nil && base64.RawURLEncoding.EncodeToString(decoded) != part {
@@ -119,7 +120,8 @@ func decode(part string) ([]byte, error) {
 }
 
 var (
-	// Matches an escaped backslash or an escaped surrogate pair.
+	// wholeEscapes matches an escaped backslash or an escaped surrogate pair. readObject first removes these escapes.
+	// Then halfEscape matches only a surrogate that is not part of a pair.
 	wholeEscapes = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 	halfEscape   = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
 )

@@ -34,7 +34,8 @@ type ViewerSession struct {
 	ViewerID string
 	// Origin is the origin of the page. Empty if the session has no origin.
 	Origin string
-	// Properties contains the requested properties of the group, with their values at the creation of the session.
+	// Properties contains the properties of the group that CreateViewerSession requested. The values are from the time
+	// of the creation of the session.
 	Properties map[string]any
 	// Claims contains the additional claims: the claim ext.
 	Claims map[string]any
@@ -44,8 +45,9 @@ type ViewerSession struct {
 	ExpireTime time.Time
 }
 
-// Verifier verifies viewer sessions of one issuer with the published keys of the issuer, without a call to the service.
-// A Verifier is safe for concurrent use. Use one Verifier per process, because a Verifier caches the keys.
+// Verifier verifies viewer sessions of one issuer with the published keys of the issuer. If the keys are cached, a
+// verification needs no request to the service. A Verifier is safe for concurrent use. Use one Verifier per process,
+// because each Verifier has its own cache of keys.
 //
 // A Verifier accepts a revoked session until the session expires. ResolveViewer rejects a revoked session immediately.
 type Verifier struct {
@@ -81,7 +83,7 @@ func (v *Verifier) verify(ctx context.Context, session string) (*ViewerSession, 
 	if err != nil {
 		return nil, err
 	}
-	// Check the issuer before any request for keys.
+	// Check the issuer before the keys are read, so that a session of another issuer causes no request.
 	if issuer, ok := read.claims["iss"].(string); ok && issuer != v.issuer {
 		return nil, fmt.Errorf("its issuer is %.300q, not %q", issuer, v.issuer)
 	}

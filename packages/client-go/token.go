@@ -8,7 +8,8 @@ import (
 
 // TokenSource returns the API token.
 type TokenSource interface {
-	// The client calls Token before each attempt of a call, so the next attempt uses a new token.
+	// Token returns the current API token. The client calls Token before each attempt of a call, so if the token has
+	// changed, the next attempt uses the new token.
 	Token(ctx context.Context) (string, error)
 }
 

@@ -223,8 +223,9 @@ func expireTimeMessage(text types.String) *timestamppb.Timestamp {
 	return timestamppb.New(parsed)
 }
 
-// isExpireTime accepts only one notation of each time, because Terraform compares texts. The service stores
-// milliseconds.
+// isExpireTime returns whether the text is `never`, or a time in the format of the function canonical. Other formats of
+// the same time are invalid, because Terraform compares texts and would find a difference. Times with digits after the
+// milliseconds are invalid, because the service stores only milliseconds.
 func isExpireTime(text string) bool {
 	parsed, err := time.Parse(time.RFC3339, text)
 	return text == never || (err == nil && canonical(parsed.Truncate(time.Millisecond)) == text)

@@ -14,7 +14,7 @@ import (
 	usergroups "example.com/user-group-service/client-go"
 )
 
-// The remedies by the reason of the error.
+// The advice for each reason of an error.
 var hints = map[string]string{
 	"API_TOKEN_MISSING":         "Set UGS_TOKEN or UGS_TOKEN_FILE to an API token of role admin, or to ADMIN_TOKEN.",
 	"API_TOKEN_UNKNOWN":         "Check that the token of the provider belongs to this service and is not revoked or expired.",
@@ -34,9 +34,11 @@ var hints = map[string]string{
 	"TOO_MANY_FAILURES":         "Check the token of the provider first: too many calls from this address had no valid token.",
 }
 
-// addError adds the error of a call: the message of the service, the remedy, and the request id.
+// addError adds the error of a call to the diagnostics. The text consists of the message of the service, the advice for
+// the reason, and the request id.
 //
-// ifUnknown is the advice for a call whose outcome is unknown. ifUnknown is empty if the call is safe to repeat.
+// ifUnknown is the advice for the case that the outcome of the call is unknown. ifUnknown is empty if the call is safe
+// to repeat.
 func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknown string) {
 	var failed *connect.Error
 	var network *net.OpError
@@ -57,7 +59,8 @@ func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknow
 	slices.Sort(lines[1:])
 	info := usergroups.InfoOf(err)
 	hint := hints[info.GetReason()]
-	// The service did not respond, or responded that the outcome is unknown.
+	// With one of these codes, the outcome can be unknown: the service did not respond, or responded that the outcome
+	// is unknown.
 	isOpen := slices.Contains([]connect.Code{connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeCanceled}, connect.CodeOf(err))
 	isNeverSent := errors.As(err, &network) && network.Op == "dial"
 	switch {

@@ -23,7 +23,7 @@ import (
 	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
 )
 
-// The tags of environments by their names in the configuration.
+// Maps the name of a tag in the configuration to the tag of an environment.
 var tags = map[string]usergroupv1.ApiEnvironmentTag{
 	"Customer": usergroupv1.ApiEnvironmentTag_API_ENVIRONMENT_TAG_CUSTOMER,
 	"Testing":  usergroupv1.ApiEnvironmentTag_API_ENVIRONMENT_TAG_TESTING,
@@ -44,7 +44,7 @@ func environmentText(name string, tag usergroupv1.ApiEnvironmentTag) string {
 	return name
 }
 
-// environmentMessage parses NAME or NAME/TAG, and returns nil for an empty text, which means the environment of the
+// environmentMessage parses NAME or NAME/TAG. If the text is empty, it returns nil, which means the environment of the
 // token.
 func environmentMessage(text string) *adminv1.EnvironmentName {
 	if text == "" {
@@ -54,8 +54,8 @@ func environmentMessage(text string) *adminv1.EnvironmentName {
 	return &adminv1.EnvironmentName{Name: name, Tag: tags[tag]}
 }
 
-// environmentOf returns the configured environment, or the environment of the provider's token if no environment is
-// configured.
+// environmentOf returns the configured environment. If no environment is configured, environmentOf returns the
+// environment of the provider's token.
 func (s *service) environmentOf(ctx context.Context, configured types.String, diagnostics *diag.Diagnostics) types.String {
 	if configured.ValueString() != "" {
 		return configured
@@ -87,7 +87,8 @@ func (s *service) importOf(ctx context.Context, request resource.ImportStateRequ
 	resolved := s.environmentOf(ctx, types.StringValue(environment), &response.Diagnostics)
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("id"), id)...)
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("environment"), resolved)...)
-	// 1 is the default, so the next apply does not rotate the secret.
+	// 1 is the default of secret_version. If the configuration does not set secret_version, the next apply does not
+	// rotate the secret.
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("secret_version"), int64(1))...)
 }
 

@@ -14,7 +14,7 @@ class Reset:
 
 
 class Answers:
-    """Answers each request with the next given response, then repeats the last response."""
+    """Answers each request with the next given response. After the last response, repeats that response."""
 
     def __init__(self, *answers, port=0, tls=None):
         self.answers = list(answers)

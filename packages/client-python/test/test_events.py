@@ -22,7 +22,7 @@ def envelope(flags, body):
 def stream(*cursors, ended=None):
     """Return a response with cursors.
 
-    With `ended`, the response stays open. When the client closes the response, `ended` is set.
+    If `ended` is given, the response stays open until the client closes the connection. Then `ended` is set.
     """
 
     def answer(handler):

@@ -27,8 +27,8 @@ OF_GET = ok(GetUserGroupResponse(new_user_group=True))
 
 
 def certificate(name, path, issuer=None):
-    """Writes a certificate and its key to a file. The issuer signs the certificate. Without an issuer, the
-    certificate is a CA."""
+    """Writes a certificate and its key to a file. If an issuer is given, the issuer signs the certificate. If no issuer
+    is given, the certificate is a self-signed CA certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     issuer_name, issuer_key = issuer or (subject, key)
@@ -84,7 +84,7 @@ class Tls(unittest.TestCase):
                 with self.assertRaisesRegex(ConnectError, "CERTIFICATE_VERIFY_FAILED") as failed:
                     by_client()
                 self.assertEqual(failed.exception.code, Code.UNAVAILABLE)
-        # The client sleeps before each retry.
+        # The client sleeps before each retry, so no sleep means that there was no retry.
         self.assertEqual((slept.call_count, slept_too.call_count), (0, 0))
 
     def test_sends_a_client_certificate(self):

@@ -24,7 +24,7 @@ from ._retry import pause_after
 from .errors import note_request_id
 
 _REQUEST_ID_HEADER = "x-request-id"
-# Time limit of a call without a deadline, in seconds.
+# If a call has no deadline, this time limit applies, in seconds.
 _NO_DEADLINE = 86_400.0
 
 REQ = TypeVar("REQ")
@@ -106,7 +106,10 @@ class AsyncCalls:
 
 
 def _raise_cancellation(error: ConnectError) -> None:
-    """Raise the `CancelledError` that caused an error, because timeouts and task groups of asyncio expect this error."""
+    """If a `CancelledError` caused the error, raise the `CancelledError` instead.
+
+    Timeouts and task groups of asyncio expect a `CancelledError`.
+    """
     if isinstance(error.__cause__, asyncio.CancelledError):
         raise error.__cause__ from None
 
@@ -149,13 +152,13 @@ class _Call(Generic[REQ, RES]):
         pause = pause_after(error, answer, tries=self._tries, may_repeat=self._may_repeat, left=self.left())
         if pause is not None:
             return pause
-        # The log of the service contains the request id of the response.
+        # If the service responded, the response contains the request id that the service logged.
         note_request_id(error, answer.headers.get(_REQUEST_ID_HEADER) or self._request_id)
         raise error
 
 
 def _with_request_id(request: REQ) -> REQ:
-    """Return a copy of the request with a request id, if the request accepts an id and has none."""
+    """If the request accepts a request id and has none, return a copy of the request that has an id."""
     if isinstance(request, _WithRequestId) and request.request_id == "":
         request = copy.copy(request)
         request.request_id = str(uuid.uuid4())
@@ -181,8 +184,8 @@ def _authorization(token: str) -> str:
 
 
 def _by_thread(function: Callable[[], T], seconds: float) -> T:
-    """Return the result of a function within a time limit. A daemon thread runs the function, so that a function that
-    never returns does not block the exit of the process."""
+    """Run a function in a daemon thread, and return the result. Raise an error if the function does not return within
+    the time limit. A daemon thread does not block the exit of the process, even if the function never returns."""
     future = _started(function)
     try:
         return future.result(seconds)

@@ -1,4 +1,4 @@
-"""Sends requests with httpcore, without threads, so that a process can fork or exit at any time."""
+"""Sends requests with httpcore. This module starts no threads, so that a process can fork or exit at any time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ Pairs = Iterable[tuple[str, str]]
 
 @dataclass(frozen=True)
 class StreamAnswer:
-    """A response whose content is read as it arrives. The generated clients expect the attributes of a pyqwest response."""
+    """A response whose content is read as it arrives.
+
+    The attributes have the names of a pyqwest response, because the generated clients expect these names.
+    """
 
     status: int
     headers: Headers
@@ -85,7 +88,10 @@ class Http:
         self._processes: dict[int, _Connections] = {}
 
     def get(self, url: str, timeout: float) -> tuple[int, bytes]:
-        """Send a GET request with a time limit in seconds, then close all connections of this process."""
+        """Send a GET request. Close all connections of this process after the response.
+
+        `timeout` is the time limit of the request, in seconds.
+        """
         try:
             answer = self._request("GET", url, (), None, timeout)
         finally:
@@ -93,16 +99,17 @@ class Http:
         return answer.status, answer.content
 
     def post(self, url: str, headers: Headers, content: bytes, timeout: float) -> FullResponse:
-        """Send a POST request. The generated clients expect the signature of pyqwest."""
+        """Send a POST request. This method has the signature of pyqwest, because the generated clients expect it."""
         return self._request("POST", url, headers.items(), content, timeout)
 
     @contextmanager
     def stream(
         self, method: str, url: str, headers: Headers, content: bytes, timeout: float | None
     ) -> Iterator[StreamAnswer]:
-        """Send a request on a separate connection, and read the response as it arrives. Ignores `timeout`.
+        """Send a request on a separate connection, and read the response as it arrives.
 
-        The service sends data at least every 15 seconds. After a minute without data, the stream raises an error.
+        This method ignores `timeout`. The service sends data at least every 15 seconds. If no data arrives for a
+        minute, the stream raises an error.
         """
         pool = httpcore.ConnectionPool(
             ssl_context=_tls_for(url, self._tls), proxy=_proxy_for(url, self._proxy), max_connections=1
@@ -154,22 +161,24 @@ class Http:
             # If several threads run this line at the same time, `setdefault` keeps the object of the first thread. The
             # discarded objects have no open connections.
             self._processes.setdefault(process, _Connections(_tls_for(url, self._tls), _proxy_for(url, self._proxy)))
-            # After a fork, the other entries belong to the parent process: remove them without closing their
-            # connections.
+            # If this process was forked, the other entries belong to its parent process. Remove the entries, but do not
+            # close their connections, because the parent still uses the connections.
             for other in self._processes.keys() - {process}:
                 self._processes.pop(other, None)
         return self._processes[process]
 
 
 class _Connections:
-    """The connections of a process, each in its own httpcore pool, because httpcore searches all connections of a pool
-    for each request."""
+    """The connections of a process.
+
+    Each connection has its own httpcore pool, because httpcore searches all connections of a pool for each request.
+    """
 
     def __init__(self, tls: ssl.SSLContext | None, proxy: httpcore.Proxy | None) -> None:
         self._tls = tls
         self._proxy = proxy
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
-        # The next request takes the last connection, which is the most recently used connection.
+        # The next request takes the last connection of this list, which was used most recently.
         self._idle: list[httpcore.ConnectionPool] = []
 
     @contextmanager
@@ -208,12 +217,14 @@ class AsyncHttp:
     def __init__(self, *, tls: ssl.SSLContext | None = None, proxy: str | None = None) -> None:
         self._tls = tls
         self._proxy = proxy
-        # No process id is needed as a key, because a forked process has its own event loop.
+        # The keys need no process id, because a forked process has its own event loop.
         self._loops: dict[asyncio.AbstractEventLoop, _AsyncConnections] = {}
 
     async def post(self, url: str, headers: Headers, content: bytes) -> FullResponse:
-        """Send a POST request. The generated clients expect the signature of pyqwest, and limit the time of the
-        call."""
+        """Send a POST request. This method has the signature of pyqwest, because the generated clients expect it.
+
+        The generated clients limit the time of the call.
+        """
         timeouts = {"connect": _CONNECT_TIMEOUT}
         try:
             async with (
@@ -257,7 +268,8 @@ class AsyncHttp:
     def _connections(self, url: str) -> _AsyncConnections:
         loop = asyncio.get_running_loop()
         if loop not in self._loops:
-            # Remove event loops that were closed before a call of `aclose`.
+            # If a program closes an event loop but does not call `aclose`, the entry of the event loop stays here.
+            # Remove these entries.
             self._loops = {each: its for each, its in self._loops.items() if not each.is_closed()}
             self._loops[loop] = _AsyncConnections(_tls_for(url, self._tls), _proxy_for(url, self._proxy))
         return self._loops[loop]
@@ -314,7 +326,10 @@ def is_never_sent(error: BaseException | None) -> bool:
 
 
 def is_certificate_refused(error: BaseException | None) -> bool:
-    """Return whether a request failed because the certificate of the service is not trusted. A retry would also fail."""
+    """Return whether a request failed because the certificate of the service is not trusted.
+
+    A retry would fail for the same reason.
+    """
     return isinstance(error, httpcore.ConnectError) and isinstance(error.__context__, ssl.SSLCertVerificationError)
 
 
@@ -346,7 +361,11 @@ def _proxy_for(url: str, given: str | None) -> httpcore.Proxy | None:
 
 
 class _WithDeadlines(httpcore.NetworkBackend):
-    """Limits each operation by the deadline of its request, so that a slow response ends at the deadline."""
+    """Ends each operation on a connection at the deadline of the request.
+
+    httpcore limits only the time of each operation. Without this class, a slow response of many reads could exceed the
+    deadline.
+    """
 
     def __init__(self) -> None:
         self._backend = httpcore.SyncBackend()

@@ -12,7 +12,7 @@ from connectrpc.errors import ConnectError
 from ._http import is_certificate_refused, is_never_sent
 from .errors import info_of, retry_after_of
 
-# Maximum pause before the second attempt. The maximum doubles with each further attempt, up to _MAX_PAUSE.
+# Maximum pause before the second attempt. For each attempt after the second, the maximum doubles, up to _MAX_PAUSE.
 _FIRST_PAUSE = timedelta(milliseconds=250)
 _MAX_PAUSE = timedelta(seconds=2)
 
@@ -45,8 +45,8 @@ def pause_after(
 def _least_wait(error: ConnectError, answer: ResponseMetadata, *, may_repeat: bool) -> timedelta | None:
     """Return the minimum pause. None if the call must not be repeated."""
     if error.code == Code.RESOURCE_EXHAUSTED:
-        # A server that requests a pause has not executed the call. Without such a request, a lasting limit is reached,
-        # so a retry would also fail.
+        # If the server requests a pause, the server has not executed the call. If the server requests no pause, the
+        # caller has reached a lasting limit, such as the maximum number of API tokens. A retry would fail as well.
         return retry_after_of(error, answer)
     if error.code != Code.UNAVAILABLE or is_certificate_refused(error.__cause__):
         return None

@@ -49,7 +49,7 @@ def read_session(session: object) -> Unverified:
     try:
         header, claims, decoded = _object(head), _object(payload), _decode(signature)
     except (ValueError, OverflowError, RecursionError):
-        # Omit the context, because the parser's error contains parts of the session.
+        # `from None` removes the error of the parser, because that error contains parts of the session.
         raise InvalidViewerSession(_NO_SESSION) from None
     if len(decoded) != 64:
         raise InvalidViewerSession(_NO_SESSION)
@@ -79,7 +79,7 @@ def _is_whole(value: object) -> bool:
 
 def _decode(part: str) -> bytes:
     decoded = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) if _BASE64URL.fullmatch(part) else b""
-    # Unused bits must be zero.
+    # The texts differ if the unused bits of the last character are not zero.
     if base64.urlsafe_b64encode(decoded).decode().rstrip("=") != part:
         raise ValueError("not base64url")
     return decoded

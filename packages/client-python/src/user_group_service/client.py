@@ -48,12 +48,14 @@ class Client:
             url: URL of the service, such as `https://groups.example.com`.
             token: The API token, or a function that returns the token. The client calls the function in a thread before
                 each attempt.
-            timeout_ms: Time limit of a call with its retries, in milliseconds. A call can override this limit.
-            ca_file: CA certificates in PEM that verify the certificate of the service. Default: the CA certificates of
-                the system.
-            tls: An SSL context in place of `ca_file`, such as for a client certificate.
-            proxy: URL of a proxy; empty for none. Default: `HTTPS_PROXY` or `HTTP_PROXY`, except for hosts of `NO_PROXY`.
-            interceptors: Interceptors that run for each attempt, such as for logs or traces.
+            timeout_ms: Limit of the total time of a call and its retries, in milliseconds. The argument `timeout_ms` of
+                a call overrides this limit.
+            ca_file: File with CA certificates in PEM. The client uses them to verify the certificate of the service.
+                Default: the CA certificates of the system.
+            tls: An SSL context, for example for a client certificate. Set `tls` or `ca_file`, not both.
+            proxy: URL of a proxy. If empty, the client uses no proxy. Default: the proxy in the variable `HTTPS_PROXY`
+                or `HTTP_PROXY`, except for hosts in `NO_PROXY`.
+            interceptors: Interceptors that run for each attempt, for example to write logs or traces.
 
         Raises:
             ValueError: An option is invalid.
@@ -99,7 +101,7 @@ class AsyncClient:
         proxy: str | None = None,
         interceptors: Sequence[Interceptor] = (),
     ) -> None:
-        """Create a client with the options of `Client`. `token` can also be a coroutine function."""
+        """Create a client. The options are those of `Client`, but `token` can also be a coroutine function."""
         self._http = AsyncHttp(tls=_tls(ca_file, tls), proxy=proxy)
         address, timeout_ms, calls = _address(url), _time(timeout_ms), (AsyncCalls(token), *interceptors)
         http = cast(PyqwestClient, self._http)

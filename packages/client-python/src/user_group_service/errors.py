@@ -12,7 +12,7 @@ from protobuf import Message
 
 from .gen.google.rpc.error_details_pb import BadRequest, ErrorInfo, RetryInfo
 
-# The domain in the `ErrorInfo` of the service. Proxies send errors with other domains.
+# The domain in the `ErrorInfo` of each error of the service. An error of a proxy has another domain, or no `ErrorInfo`.
 _DOMAIN = "user-group-service"
 
 _REQUEST_ID = "_user_group_service_request_id"
@@ -23,20 +23,27 @@ T = TypeVar("T", bound=Message)
 def reason_of(error: BaseException | None) -> str | None:
     """Return the reason of an error, such as `USER_GROUP_NOT_FOUND`. docs/api.md lists the reasons.
 
-    Return None if the service did not return the error, such as for a refused connection.
+    Return None if the error does not come from the service, for example because the connection was refused.
     """
     info = info_of(error)
     return info.reason if info else None
 
 
 def violations_of(error: BaseException | None) -> dict[str, str]:
-    """Return the invalid fields of a request, as a mapping from field names in the proto files to descriptions."""
+    """Return the invalid fields of the request that failed with this error.
+
+    Each key is a field name of the proto files, and each value describes the violation. The mapping is empty if the
+    error names no field.
+    """
     details = _detail_of(error, BadRequest)
     return {each.field: each.description for each in details.field_violations} if details else {}
 
 
 def suspension_message_of(error: BaseException | None) -> str | None:
-    """Return the message for the page of a suspended user group (can be empty). Return None for other errors."""
+    """If a call failed because the user group is suspended, return the message for the page. The message can be empty.
+
+    Return None if the call failed for another reason.
+    """
     info = info_of(error)
     if not info or info.reason != "USER_GROUP_SUSPENDED":
         return None
@@ -44,7 +51,10 @@ def suspension_message_of(error: BaseException | None) -> str | None:
 
 
 def request_id_of(error: BaseException | None) -> str | None:
-    """Return the request id of a failed call. The log of the service contains this id."""
+    """Return the request id of a failed call. The log of the service contains this id.
+
+    Return None if the error does not come from a call.
+    """
     found = getattr(error, _REQUEST_ID, None)
     return found if isinstance(found, str) else None
 
@@ -62,7 +72,7 @@ def info_of(error: BaseException | None) -> ErrorInfo | None:
 
 
 def retry_after_of(error: ConnectError, answer: ResponseMetadata) -> timedelta | None:
-    """Return the pause that the service requests, or None."""
+    """Return the pause that the service requests. None if the service requests no pause."""
     info = _detail_of(error, RetryInfo)
     if info and info.retry_delay:
         return info.retry_delay.to_timedelta()
@@ -75,7 +85,7 @@ def _detail_of(error: BaseException | None, kind: type[T]) -> T | None:
     if not isinstance(error, ConnectError):
         return None
     for detail in error.details:
-        # `value` can return another type for a detail that a program created itself.
+        # If a program created the detail itself, `value` can return another type.
         if isinstance(found := detail.value(kind), kind):
             return found
     return None

@@ -18,14 +18,17 @@ from .client import AsyncClient, Client
 from .errors import info_of
 from .gen.usergroup.admin.v1.admin_service_pb import WatchEventsRequest, WatchEventsResponse
 
-# Maximum pause before the second attempt, in seconds. The maximum doubles with each further attempt, up to _MAX_PAUSE.
+# Maximum pause after the first failure, in seconds. The maximum doubles with each failure that follows, up to
+# _MAX_PAUSE. A response ends the series of failures.
 _FIRST_PAUSE = 0.25
 _MAX_PAUSE = 30.0
-# This limit is longer than ten minutes, because the service ends a stream after ten minutes.
+# Time limit of a stream, in milliseconds. It is longer than ten minutes, because the service ends each stream after ten
+# minutes.
 _TIMEOUT_MS = 660_000
 
 _TEMPORARY = {Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED, Code.ABORTED}
-# Codes of a stream that broke without an error of the service. connectrpc reports a broken message as an invalid argument.
+# Codes of an error that the service did not send, because the stream broke. connectrpc reports a broken message as an
+# invalid argument.
 _BROKEN = {*_TEMPORARY, Code.CANCELED, Code.UNKNOWN, Code.INTERNAL, Code.INVALID_ARGUMENT}
 
 
@@ -72,7 +75,10 @@ async def async_watch_events(client: AsyncClient, request: WatchEventsRequest) -
 
 
 class _Position:
-    """The position in the events: the request of the next stream, and the pause before the next stream."""
+    """Stores the request of the next stream, and computes the pause before that stream.
+
+    The cursor in the request is the position in the events.
+    """
 
     def __init__(self, request: WatchEventsRequest) -> None:
         self._request = copy.copy(request)
@@ -90,7 +96,10 @@ class _Position:
         self._request.start = WatchEventsRequest.Start.UNSPECIFIED
 
     def require_response(self) -> None:
-        """Raise a temporary error if the stream ended without a response, so that a pause follows."""
+        """Raise a temporary error if the stream ended and no response arrived.
+
+        After a temporary error, a pause follows before the next stream.
+        """
         if not self._has_response:
             raise ConnectError(Code.UNAVAILABLE, "the stream ended without a response")
 

@@ -48,7 +48,7 @@ def pages(call: Callable[[REQ], RES], request: REQ) -> Iterator[RES]:
 
 
 async def async_pages(call: Callable[[REQ], Awaitable[RES]], request: REQ) -> AsyncIterator[RES]:
-    """Iterate over the pages of a list, like `pages`, with a method of an `AsyncClient`."""
+    """Iterate over the pages of a list, like `pages`. `call` is a method of an `AsyncClient`."""
     request = copy.copy(request)
     while True:
         page = await call(request)

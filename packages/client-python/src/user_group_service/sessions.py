@@ -1,4 +1,7 @@
-"""Verifies viewer sessions with the published keys, without a call to the service."""
+"""Verifies viewer sessions with the published keys of their issuer.
+
+If the keys are cached, a verification needs no request to the service.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,9 @@ from ._session_rules import InvalidViewerSession, read_session, require_claims
 
 # Maximum accepted difference between the clocks of the service and of this machine, in seconds.
 _LEEWAY = 5
-# Time for which keys are cached, in seconds, as in the Cache-Control of the service.
+# Time for which keys are cached, in seconds. The service sends the same time in the Cache-Control header of the keys.
 _KEYS_LIFE = 600
-# Minimum time between two reads if a key is unknown or a read failed, in seconds.
+# Minimum time between two reads, in seconds. It limits the number of reads if a key is unknown or a read failed.
 _KEYS_PAUSE = 1
 # Time limit of a read, in seconds, and maximum size of the response, in bytes.
 _KEYS_TIMEOUT = 5
@@ -60,7 +63,8 @@ class ViewerSession:
     expire_time: datetime
     """The claim `exp`."""
     properties: Mapping[str, Any] = field(default_factory=dict)
-    """The requested properties of the group, with their values at the creation of the session."""
+    """The properties of the group that CreateViewerSession requested. The values are from the time of the creation of
+    the session."""
     claims: Mapping[str, Any] = field(default_factory=dict)
     """Additional claims: the claim `ext`."""
 
@@ -68,9 +72,9 @@ class ViewerSession:
 def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url: str | None = None) -> ViewerSession:
     """Verify a viewer session.
 
-    This function caches the keys of the issuer for 10 minutes. For an unknown key, this function reads the keys again,
-    at most once a second. A read blocks for at most 5 seconds. With asyncio, call this function through
-    `asyncio.to_thread`.
+    This function caches the keys of the issuer for 10 minutes. If the key of a session is not cached, this function
+    reads the keys again, at most once a second. A read blocks for at most 5 seconds. If your program uses asyncio, call
+    this function through `asyncio.to_thread`.
 
     This function accepts a revoked session until the session expires. ResolveViewer rejects a revoked session
     immediately.
@@ -79,7 +83,8 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
         session: The session that the page sent.
         issuer: The issuer, such as `https://groups.example.com/e/acme/Customer`. Never take the issuer from a session.
         audience: The `audience` of CreateViewerSession.
-        keys_url: URL of the keys, for a process that cannot reach `{issuer}/.well-known/jwks.json`.
+        keys_url: URL of the keys. Set this URL if the process cannot reach the default,
+            `{issuer}/.well-known/jwks.json`.
 
     Raises:
         InvalidViewerSession: The session is invalid or expired, or has another issuer or audience.
@@ -91,12 +96,12 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
         raise ValueError("issuer and audience must be set: otherwise foreign sessions would be accepted")
     unverified = read_session(session)
     claims = unverified.claims
-    # Check the issuer before any request for keys.
+    # Check the issuer before the keys are read, so that a session of another issuer causes no request.
     made_by = claims.get("iss")
     if isinstance(made_by, str) and made_by != issuer:
         raise InvalidViewerSession(f"its issuer is {made_by[:300]!r}, not {issuer!r}")
-    # Each process has its own cache of keys. A fork can happen while another thread of the parent reads keys, and the
-    # child would wait for this thread forever.
+    # Each process has its own cache of keys. A process can fork while another of its threads reads the keys. The child
+    # does not have that thread. If the child used the cache of its parent, the child would wait for the read forever.
     keys = _keys_at(keys_url or f"{issuer}/.well-known/jwks.json", os.getpid())
     r, s = (int.from_bytes(half) for half in (unverified.signature[:32], unverified.signature[32:]))
     try:
@@ -125,17 +130,20 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
 
 
 class _PublishedKeys:
-    """The cached keys of an issuer. One thread at a time reads the keys, and only threads with an unknown key wait."""
+    """The cached keys of an issuer.
+
+    Only one thread at a time reads the keys. Other threads wait for that read only if their key is not cached.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._http = Http(max_answer_bytes=_MAX_KEYS_BYTES)
-        # The lock is not held during a read.
+        # The lock is not held while a request reads the keys.
         self._lock = threading.Lock()
         self._keys: Mapping[str, EllipticCurvePublicKey] = {}
         self._read_at = self._tried_at = float("-inf")
         self._failure: str | None = None
-        # The read in flight sets this event at its end. None if no read is in flight.
+        # When a read of the keys ends, it sets this event. None if no read is in flight.
         self._reading: threading.Event | None = None
 
     def key(self, kid: str) -> EllipticCurvePublicKey:
@@ -150,9 +158,9 @@ class _PublishedKeys:
         if must_read:
             self._read()
         elif found is None and reading is not None:
-            # This time is longer than any read.
+            # Each read ends within this time.
             reading.wait(2 * _KEYS_TIMEOUT)
-        # Another thread can replace the mapping, but never changes its content.
+        # No lock is needed: another thread can replace the mapping, but never changes the content of a mapping.
         found = found or self._keys.get(kid)
         if found is None and self._failure is not None:
             raise KeysUnavailable(self._failure)
