@@ -1,12 +1,14 @@
 /*
- * Prints the changes to repeat after a restore of Redis from a backup. A restore brings back tokens, groups and
- * environments that were revoked or deleted after the backup. The input is the audit trail of an environment since the
- * backup, in the format of `ugs audit --json`. The output is `ugs` commands:
+ * Prints the changes that must be repeated after Redis was restored from a backup. The restore brings back tokens,
+ * groups and environments that were revoked or deleted after the backup. The input is the audit trail of an environment
+ * from the time of the backup, in the format of `ugs audit --json`. The output is a list of `ugs` commands:
  *
- *   ugs audit --env ENV --since TIME --limit 1000000 --json > trail.jsonl      before the restore, or on a copy
- *   node scripts/after-restore.js ENV < trail.jsonl > again.sh                 read again.sh, then: sh -e again.sh
+ *   ugs audit --env ENV --since TIME --limit 1000000 --json > trail.jsonl
+ *   node scripts/after-restore.js ENV < trail.jsonl > again.sh
+ *   sh -e again.sh
  *
- * The commands are safe to repeat. If a token or group does not exist any more, its command changes nothing.
+ * Run the first command before the restore, or later on a copy of the old data. Read again.sh before you run it. The
+ * commands in again.sh are safe to repeat. If a token or group does not exist any more, its command changes nothing.
  */
 import { text } from "node:stream/consumers";
 
@@ -31,10 +33,11 @@ const events = lines.flatMap((line, i) => (line.trim() === "" ? [] : [eventOf(li
 if (events.length === 0) {
   console.error("no events: if the trail covers the time since the backup, you do not need to repeat a change");
 }
-// The input has the newest events first. Events of the same time keep their order.
+// The input has the newest events first. Reverse the input, and then sort by time. The sort is stable, so events with
+// the same time stay in the reversed order.
 events.reverse().sort((one, other) => Date.parse(one.createTime) - Date.parse(other.createTime));
 
-/** @param {"userGroupId" | "apiTokenId"} field @returns the methods of the events per subject, the oldest first */
+/** @param {"userGroupId" | "apiTokenId"} field @returns the methods of the events of each id, the oldest first */
 function methodsBy(field) {
   /** @type {Map<string, string[]>} */
   const found = new Map();
@@ -71,8 +74,8 @@ if (ofEnvironment.some(({ method, actorId }) => method === "RotateSigningKey" &&
 for (const [id, methods] of methodsBy("apiTokenId")) {
   if (methods.includes("RevokeApiToken")) write(`ugs token revoke ${ENV} --yes -- ${quoted(id)}`);
   else if (methods.includes("RotateApiToken")) {
-    // The restore has removed the new secret, and the old secret is valid again. If the file exists, an earlier run of
-    // this command has already rotated the token.
+    // The restore has removed the new secret, and the old secret is valid again. So the token must be rotated again. If
+    // the file exists, an earlier run of this command has already rotated the token.
     const file = quoted(`${id}.token`);
     write(`[ -e ${file} ] || ugs token rotate ${ENV} --out ${file} -- ${quoted(id)}`);
   } else if (methods.includes("CreateApiToken"))
@@ -80,7 +83,7 @@ for (const [id, methods] of methodsBy("apiTokenId")) {
   else console.log(`# API token ${id}: its name or expiry time was changed (ugs token update)`);
 }
 for (const [id, methods] of methodsBy("userGroupId")) {
-  // Events after a deletion concern a new group with the same id.
+  // If a group was deleted, the events after the deletion concern a new group with the same id.
   const last = methods
     .slice(methods.lastIndexOf("DeleteUserGroup") + 1)
     .findLast((method) => /^(?:Suspend|Resume)UserGroup$/.test(method));

@@ -3,7 +3,7 @@
 import { fileURLToPath } from "node:url";
 import { bundleBench, bundleService } from "./bundle.js";
 
-/** The files of the benchmark of each subcommand, the main file first. The default subcommand is `calls`. */
+/** Maps each subcommand to the files of its benchmark. The first file is the main file. Default subcommand: `calls`. */
 const BENCHMARKS = {
   calls: ["calls/main.ts", "calls/create-load.ts", "servers/*.ts"],
   growth: ["growth/main.ts"],

@@ -29,21 +29,22 @@ const COMMON = {
 };
 
 /**
- * Bundles the service and its command line, with `LICENSES.txt` and `package.json`. The bundle needs no node_modules,
- * and starts more than twice as fast as 400 separate files.
+ * Bundles the service and the command line `ugs`. Also writes `LICENSES.txt` and `package.json`. The bundle needs no
+ * node_modules. It starts more than twice as fast as the 400 separate files from which it is built.
  *
- * @param {string} outdir the output folder; the function removes all other files in it
+ * @param {string} outdir the output folder. The function removes all other files in this folder
  */
 export async function bundleService(outdir) {
   const { outputFiles } = await build({
     ...COMMON,
     entryPoints: ["src/main.ts"],
     outdir,
-    // Dynamically imported modules, such as the embedded store, stay in separate files.
+    // Write dynamically imported modules, such as the embedded store, to separate files. Node loads such a file only if
+    // the service imports it.
     splitting: true,
     // Prefer ES modules, because esbuild removes unused code of ES modules.
     mainFields: ["module", "main"],
-    // The service does not use these modules. Without this entry, esbuild would write a file for each of the modules.
+    // The service does not use these modules. If this entry were missing, esbuild would write a file for each of them.
     external: ["./getMachineId-*"],
     sourcemap: true,
     banner: { js: REQUIRE },
@@ -77,15 +78,15 @@ async function manifest() {
     await readFile(`${root}/package.json`, "utf8"),
   );
   const programs = Object.fromEntries(Object.entries(bin).map(([program, path]) => [program, basename(path)]));
-  // Omit the source maps, because these are twice as large as all other files.
+  // Omit the source maps, because the source maps are twice as large as all other files together.
   const files = ["*.js", "*.css", "openapi.json", "LICENSES.txt"];
   const fields = { name, version, description, license, type, engines, bin: programs, files };
   return `${JSON.stringify(fields, undefined, 2)}\n`;
 }
 
 /**
- * Returns copies of the files at `paths`, whose new paths are in the output folder. src/rest/pages/ reads these copies at
- * the first request.
+ * Reads the files at `paths`. Returns their contents with new paths in the output folder. src/rest/pages/ reads these
+ * copies at the first request.
  *
  * @param {string} outdir
  * @param {readonly string[]} paths
@@ -131,9 +132,9 @@ async function bundleConsole(outdir) {
 }
 
 /**
- * Bundles benchmarks without npm packages: the benchmarks load all packages from node_modules.
+ * Bundles benchmarks. The bundles contain no npm packages, so the benchmarks load all packages from node_modules.
  *
- * @param {string[]} entryPoints files of `bench/`; each output has the same path below `dist-bench/`
+ * @param {string[]} entryPoints files of `bench/`. The output of `bench/FILE.ts` is `dist-bench/FILE.js`
  */
 export async function bundleBench(entryPoints) {
   await build({
@@ -151,8 +152,8 @@ export async function bundleBench(entryPoints) {
 }
 
 /**
- * Writes only changed files, and each file atomically, because a service that runs from this folder can start workers at
- * any time.
+ * Writes the files whose content has changed, and removes all other files of the folder. A service that runs from this
+ * folder can start workers at any time. So each file is replaced atomically: a worker reads the old or the new content.
  *
  * @param {string} folder
  * @param {readonly { path: string, contents: Uint8Array, mode?: number }[]} files
@@ -167,7 +168,7 @@ async function replaceFiles(folder, files) {
     await rename(`${path}.${process.pid}`, path);
   }
   for (const name of await readdir(folder)) {
-    // Keep the temporary files of other builds. The names of these files end in a number.
+    // Another build can run at the same time. Keep its temporary files, whose names end in a number.
     if (!names.has(name) && !/\.\d+$/.test(name)) await rm(`${folder}/${name}`, { recursive: true, force: true });
   }
 }

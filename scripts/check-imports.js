@@ -1,13 +1,14 @@
-// Checks the layers: a file may import only the paths in the rule of its folder. npm run check runs this script.
+// Checks the layers of the architecture. The rule of a folder lists the paths that its files may import. `npm run
+// check` runs this script.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * Each rule has a folder and a list of paths. The files of the folder may import these paths, and each other. A path is
- * a folder, a file or an npm package. `FOLDER/*` means the files in a folder, without subfolders. The rule with the
- * longest folder applies. Two groups of files may import any path: files in a folder without a rule, and tests outside
- * the transport.
+ * Each rule has a folder and a list of paths. The files of the folder may import these paths. They may also import each
+ * other. A path is a folder, a file or an npm package. `FOLDER/*` means the files in a folder, but not the files in its
+ * subfolders. If several rules match a file, the rule with the longest folder applies. If no rule matches a file, the
+ * file may import any path. Tests may import any path as well, except the tests of the transport.
  */
 const RULES = [
   ["src/domain", "ipaddr.js"],
@@ -62,7 +63,7 @@ const RULES = [
       "jose",
     ],
   ],
-  // Web pages load this file without a bundler.
+  // This file may import nothing, because web pages load it directly, without a bundler.
   ["packages/client/src/browser.ts"],
   ["packages/operator/src", "gen", "@bufbuild/protobuf"],
   [

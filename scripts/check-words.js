@@ -1,5 +1,5 @@
-// Fails if a file of the repository uses a phrase of scripts/words.txt, and prints the replacement. With
-// arguments, checks only files whose paths start with an argument.
+// Fails if a file of the repository uses a phrase of scripts/words.txt, and prints the replacement. If arguments are
+// given, checks only the files whose paths start with one of the arguments.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 
@@ -9,7 +9,7 @@ const QUOTES = "scripts/licenses.js";
 const EXTENSIONS = /\.(?:[jt]sx?|mjs|py|go|lua|proto|md|ya?ml|sh|css|html|conf|service)$/;
 const GENERATED = /(?:^|\/)gen\/|_pb2?\.|\.pb\.go$|\.connect\.go$|^proto\/(?:buf|google|grpc)\//;
 
-/** The separator of two words: white space. After a line break, the separator can contain the start of a comment. */
+/** Matches the white space between two words. If it contains a line break, the start of a comment can follow. */
 const GAP = String.raw`(?:[ \t]+|[ \t]*\n[ \t]*(?:(?:\/\/+|\*|#+|--+|>)[ \t]+)?)`;
 
 const phrases = readFileSync("scripts/words.txt", "utf8")

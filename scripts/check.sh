@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs all checks of the gate: generated code, breaking changes of the protos, format, lint, import rules, import cycles
-# and types. Also finds forbidden phrases, and tests that belong to no project of vitest.
+# Runs all checks of the gate. The gate checks generated code, breaking changes of the protos, format, lint, import
+# rules, import cycles and types. It also fails if it finds a forbidden phrase, or a test that belongs to no project of
+# vitest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
@@ -23,8 +24,8 @@ for house in . packages/transport/test; do
   buf lint
   popd >/dev/null
 done
-# npm does not install the generators of the clients, so the gate compares digests. A test of `npm run test:all` runs
-# the generators.
+# npm does not install the generators of the clients, so the gate cannot generate the code again. Instead, it compares
+# the digests of the sources. A test of `npm run test:all` runs the generators.
 if ! changed=$(cat packages/client-*/generated-from.sha256 | sha256sum --check --quiet 2>&1); then
   echo "$changed" >&2
   echo "the code of the clients is out of date: run 'npm run generate:clients' and commit what it wrote" >&2

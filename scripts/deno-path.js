@@ -1,6 +1,6 @@
-// Prints the path of the Deno executable in the npm package `deno`. The package also puts a wrapper script named `deno`
-// on the PATH, but the wrapper does not always forward signals. Without the package, for example after `npm ci
-// --omit=dev`, prints `deno`.
+// Prints the path of the Deno executable in the npm package `deno`. Do not use the script `deno` that the package puts
+// on the PATH, because that script does not always forward signals to Deno. If the package is not installed, for
+// example after `npm ci --omit=dev`, this program prints `deno`.
 import { createRequire } from "node:module";
 
 const require = createRequire(import.meta.url);

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Generates the code of the Python and Go clients from proto/. Needs Python 3.11 with access to PyPI, and Go with access
-# to its module proxy.
+# Generates the code of the Python and Go clients from proto/. This script needs Python 3.11 and Go. Both programs
+# download packages, from PyPI and from the Go module proxy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
 
-# The tests of the Python client also use this environment. The copied requirements.txt shows that the installation is complete.
+# A virtual environment, which the tests of the Python client use as well. requirements.txt is copied to the environment
+# last, so the copy shows that the installation is complete.
 python=node_modules/.cache/client-python
 if ! cmp -s packages/client-python/requirements.txt "$python/requirements.txt"; then
   rm -rf "$python"

@@ -1,6 +1,6 @@
-// Writes the settings into the README (table), deno.json (variables that Deno may read) and the Helm chart (permitted
-// values). The source is the table in src/config/settings.ts. Node 20 does not run TypeScript, so this script bundles
-// that file first.
+// Writes the settings from the table in src/config/settings.ts into three files. README.md gets a table, deno.json the
+// variables that Deno may read, and the Helm chart the permitted values. Node 20 does not run TypeScript, so this
+// script bundles src/config/settings.ts first.
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -31,8 +31,8 @@ const names = Object.keys(SETTINGS).map((name) => `          "${name}"`);
 await rewrite("deno.json", /(?<="env": \{\s*"allow": \[\n)[^\]]*?(?=\n *\])/, names.join(",\n"));
 
 /**
- * Settings that the values of the chart may not contain. The chart itself sets some of them. The others are
- * credentials, which belong in a Secret.
+ * Settings that the values of the chart may not contain. The chart itself sets some of these settings. The other
+ * settings are credentials, which belong in a Secret.
  */
 const NOT_IN_VALUES = new Set([
   ...["HOST", "PORT", "METRICS_PORT", "SHUTDOWN_TIMEOUT", "SHUTDOWN_DELAY", "REDIS_URL", "MIN_REPLICAS_ACK"],

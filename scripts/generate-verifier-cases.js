@@ -1,6 +1,6 @@
-// Writes test/fixtures/viewer-sessions.json: valid and invalid viewer sessions for the tests of verifiers. The keys are
-// only for these tests. Every ECDSA signature of the same data is different, so the script reuses the signatures of the
-// existing file.
+// Writes test/fixtures/viewer-sessions.json. The file contains valid and invalid viewer sessions for the tests of
+// verifiers. The keys are only for these tests. ECDSA gives another signature each time that it signs the same data. So
+// the script reuses the signatures of the existing file, and unchanged cases stay the same.
 import { createECDH, createHash, createPrivateKey, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -8,10 +8,12 @@ import { fileURLToPath } from "node:url";
 const FILE = fileURLToPath(new URL("../test/fixtures/viewer-sessions.json", import.meta.url));
 const ISSUER = "https://groups.example.com/e/acme/Customer";
 const AUDIENCE = "dashboards";
-/** The default time of a case, in seconds since 1970. The field `at` of a case replaces this time. */
+/**
+ * The time at which a case is verified, in seconds since 1970. If a case has the field `at`, `at` replaces this time.
+ */
 const NOW = 1_800_000_000;
 
-/** Returns a P-256 key pair whose private number is a digest of the key id. */
+/** Returns a P-256 key pair. The private number is a digest of the key id, so every run returns the same key pair. */
 function testKey(kid) {
   const ecdh = createECDH("prime256v1");
   const d = createHash("sha256").update(kid).digest();
@@ -58,7 +60,7 @@ const withHeader = (text) => signed(base64url(text), base64url(JSON.stringify(CL
 const withHeaders = (more) => withHeader(JSON.stringify({ ...HEADER, ...more }));
 const withPayload = (text) => signed(base64url(JSON.stringify(HEADER)), base64url(text));
 const withClaims = (more) => withPayload(JSON.stringify({ ...CLAIMS, ...more }));
-/** Returns a payload with a claim in the spelling `text`. */
+/** Returns a session. In the JSON of its claims, the value of the claim `name` is `text`, exactly as written. */
 const withClaim = (name, text) =>
   withPayload(JSON.stringify({ ...CLAIMS, [name]: "HERE" }).replace('"HERE"', () => text));
 
@@ -95,7 +97,7 @@ taken(
   signed(base64url(JSON.stringify({ ...HEADER, kid: OTHER_KID })), payload, keys[OTHER_KID].key),
 );
 {
-  // ECDSA accepts (r, n - s) if it accepts (r, s).
+  // If (r, s) is a valid ECDSA signature, (r, n - s) is a valid signature of the same data.
   const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
   const bytes = Buffer.from(signature, "base64url");
   const s = order - BigInt(`0x${bytes.subarray(32).toString("hex")}`);

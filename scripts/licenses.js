@@ -6,20 +6,20 @@ const PACKAGE = /^(.*\/node_modules)\/((?:@[^/]+\/)?[^/]+)\//;
 const LICENSE_FILE = /^(?:licen[cs]e|notice|copying|copyright)\b/i;
 const HEADER = /^\s*(?:(?:\/\/[^\n]*\n)+|\/\*.*?\*\/)/s;
 /**
- * Maps folder names in source maps to packages. The source maps of these packages name a folder of the package's
- * repository instead of the package.
+ * Maps folder names in source maps to packages. Most source maps contain the name of the package. The source maps of
+ * these packages contain the name of a folder in the repository of the package instead.
  */
 const FOLDERS = new Map([["shared", "lucide-preact"]]);
 const MIT_PERMISSION = /Permission is hereby granted.*/s;
 
 /**
- * Returns the licences for a bundle: our licence, and the licences of all packages in the bundle. The source maps also
- * list packages inside the bundles of other packages.
+ * Returns the licences for a bundle: our licence, and the licences of all packages in the bundle. Some packages are
+ * themselves bundles of packages. The source maps list the packages inside these bundles as well.
  *
  * @param {string} root folder of our licence
  * @param {readonly { path: string, text: string }[]} maps the source maps
- * @param {readonly { folder: string, texts: readonly string[] }[]} [copied] packages whose files are copied, and their
- *   files with licences of other packages
+ * @param {readonly { folder: string, texts: readonly string[] }[]} [copied] packages whose files are copied and not
+ *   bundled. `texts` are files of the package that contain licences of other packages
  * @returns {Promise<string>}
  * @throws if a package has no licence
  */
@@ -62,7 +62,7 @@ function sourcesOf(maps) {
 
 /**
  * @param {string} folder folder of a package
- * @param {readonly string[]} sources its bundled sources
+ * @param {readonly string[]} sources the bundled sources of the package
  * @returns {Promise<{ name: string, text: string }>}
  */
 async function licenseOf(folder, sources) {
@@ -72,7 +72,8 @@ async function licenseOf(folder, sources) {
     const text = (await licenseFiles(folder)) || notices || (license === "MIT" && author ? mitOf(author) : "");
     return { name: `${name} ${version} (${license})`, text };
   }
-  // Another package bundles this package. The bundled package may also be installed elsewhere.
+  // The package is not in its own folder, because another package bundles it. Look for the package next to the package
+  // that bundles it.
   const [, parent = "", name = ""] = PACKAGE.exec(`${folder}/`) ?? [];
   const around = parent.slice(0, -"/node_modules".length);
   const [, outside = ""] = PACKAGE.exec(`${around}/`) ?? [];
@@ -82,7 +83,8 @@ async function licenseOf(folder, sources) {
 }
 
 /**
- * Returns the MIT licence of a package without a licence file. The package.json names this licence and the author.
+ * Returns the text of the MIT licence for a package that has no licence file. The package.json of the package names the
+ * MIT licence and the author.
  *
  * @param {string | { name: string }} author the author in package.json
  */
@@ -105,7 +107,9 @@ COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER I
 ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`;
 }
 
-/** Returns the content of the licence files of a package; empty without such files. @param {string} folder */
+/**
+ * Returns the content of the licence files of a package. Empty if the package has no such file. @param {string} folder
+ */
 async function licenseFiles(folder) {
   const names = (await readdir(folder)).filter((name) => LICENSE_FILE.test(name)).sort();
   const texts = await Promise.all(names.map((name) => readFile(`${folder}/${name}`, "utf8")));
@@ -115,7 +119,12 @@ async function licenseFiles(folder) {
 /** Returns the distinct copyright notices at the start of files. @param {readonly string[]} sources */
 function noticesIn(sources) {
   const headers = sources.map((text) => HEADER.exec(text)?.[0].trim() ?? "").filter((text) => /copyright/i.test(text));
-  /** Omits notices that start with a shorter notice, because they only add details of one file. @type {string[]} */
+  /**
+   * The notices, the shortest first. If a notice starts with a shorter notice, it only adds details of one file, so it
+   * is omitted.
+   *
+   * @type {string[]}
+   */
   const notices = [];
   for (const text of headers.sort((a, b) => a.length - b.length)) {
     if (!notices.some((notice) => text.startsWith(notice))) notices.push(text);

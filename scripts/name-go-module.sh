@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Copies the names of Go modules and of the Terraform provider from release.json to all files with these names. A fork
-# sets the names in release.json, and then runs `npm run generate:clients`, which runs this script.
+# Copies the names of the Go modules and of the Terraform provider from release.json to all files that contain these
+# names. To publish under other names, set the names in release.json. Then run `npm run generate:clients`, which runs
+# this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Replaces an old name with the name in release.json: KEY OLD_NAME
+# Replaces an old name with the name in release.json. The arguments are KEY OLD_NAME.
 rename() {
   local name
   name=$(sed -n "s/^ *\"$1\": \"\(.*\)\",*$/\1/p" release.json)

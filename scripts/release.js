@@ -1,9 +1,14 @@
-// Builds all files of a release into an empty folder: npm run release -- FOLDER [NAMES [PLATFORMS]]
-// NAMES is the file with the published names, by default release.json. PLATFORMS are the platforms of the Terraform
-// provider, such as linux/amd64,windows/arm64. By default, all platforms are built, which takes about three minutes the
-// first time.
-// The script needs helm, python3 with access to PyPI, and go with access to its module proxy. The folder has no
-// subfolders, like the page of a release, so SHA256SUMS also checks downloaded files.
+// Builds all files of a release into an empty folder:
+//
+//   npm run release -- FOLDER [NAMES [PLATFORMS]]
+//
+// NAMES is the file with the published names. Default: release.json.
+// PLATFORMS are the platforms of the Terraform provider, such as linux/amd64,windows/arm64. Default: all platforms. The
+// first build for all platforms takes about three minutes.
+//
+// The script needs helm, python3 and go. python3 downloads packages from PyPI, and go from its module proxy. The folder
+// has no subfolders, like the page of a release. So SHA256SUMS can also check files that were downloaded from that
+// page.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -55,8 +60,8 @@ try {
 }
 
 /**
- * Packs an npm package under its published name. The manifest also names the repository, because npm requires the
- * repository for provenance.
+ * Packs an npm package under its published name. Adds the repository to the manifest, because npm can prove the origin
+ * of a package (provenance) only if its manifest contains the repository.
  *
  * @param {string} key key of the package in release.json
  * @param {string} directory
@@ -72,11 +77,12 @@ function packNpm(key, directory, name) {
   delete manifest.scripts;
   const url = `git+${names.repository}.git`;
   const published = { ...manifest, name: names.npm[key], repository: { type: "git", url } };
-  // npx runs the program with the name of the package, so add a program with this name.
+  // npx runs the program that has the name of the package, so add a program with the published name.
   if (published.bin) published.bin[published.name.replace(/.*\//, "")] ??= published.bin[name];
   writeFileSync(join(content, "package.json"), `${JSON.stringify(published, undefined, 2)}\n`);
   cpSync(join(ROOT, "LICENSE"), join(content, "LICENSE"));
-  // The README of the service keeps the name, because the name there also stands for the image and other objects.
+  // In the README of the service, do not replace the name of the package. The same name there also stands for the image
+  // and other objects.
   const readme =
     key === "service"
       ? withLinks(read("README.md"), "", name, name)
@@ -106,8 +112,8 @@ function buildPython() {
 }
 
 /**
- * Packs the Helm chart under its published name, with the published image as the default. The file name differs from
- * the file name of the npm package.
+ * Packs the Helm chart under its published name. The default image of the chart becomes the published image. The name
+ * of the file starts with `chart-`, so that it differs from the file name of the npm package.
  */
 function packChart() {
   const chart = join(staging, "chart", names.chart);
@@ -134,7 +140,7 @@ function buildTerraformProvider() {
     const file = GOOS === "windows" ? `${program}.exe` : program;
     const env = { ...process.env, CGO_ENABLED: "0", GOOS, GOARCH };
     run("go", ["build", ...flags, "-o", file, "."], join(ROOT, "packages/terraform-provider"), env);
-    // A zip file contains the times of its files. With a fixed time, the same sources give the same checksum.
+    // A zip file contains the times of its files. Set a fixed time, so that the same sources give the same checksum.
     for (const path of [file, license]) utimesSync(path, 2 ** 30, 2 ** 30);
     const zip = join(folder, `${prefix}_${version}_${GOOS}_${GOARCH}.zip`);
     run("python3", ["-m", "zipfile", "-c", zip, file, license]);
@@ -145,7 +151,8 @@ function buildTerraformProvider() {
 }
 
 /**
- * Returns a README with the published name of its package. Relative links become links to the tag of the release.
+ * Returns a README in which the published name replaces the name of the package. Relative links become links to files
+ * at the tag of the release.
  *
  * @param {string} text
  * @param {string} directory folder of the README in the repository
@@ -161,7 +168,10 @@ function withLinks(text, directory, name, published) {
   );
 }
 
-/** Returns the SBOM (CycloneDX) of the service: the packages in its bundles, with their locked versions. */
+/**
+ * Returns the SBOM (CycloneDX) of the service. It lists the packages in the bundles, with the versions of the lock
+ * file.
+ */
 function sbom() {
   const tree = join(staging, "sbom");
   for (const path of ["", ...["cli", "client", "console", "transport"].map((name) => `packages/${name}/`)]) {
@@ -170,12 +180,12 @@ function sbom() {
     writeFileSync(join(tree, path, "package.json"), JSON.stringify(manifest));
   }
   cpSync(join(ROOT, "package-lock.json"), join(tree, "package-lock.json"));
-  // `npm sbom --omit=dev` also omits packages that both the service and a test tool need. So remove the test tools
-  // first.
+  // Do not use `npm sbom --omit=dev`: if both the service and a test tool need a package, it omits the package.
+  // Instead, remove the test tools from the lock file first.
   run("npm", ["install", "--silent", "--package-lock-only", "--ignore-scripts", "--offline", "--no-audit"], tree);
   const args = ["sbom", "--package-lock-only", "--sbom-format=cyclonedx", "--sbom-type=application"];
   const document = JSON.parse(run("npm", args, tree).toString());
-  // By default, `npm sbom` uses the name of the folder.
+  // `npm sbom` has set the name of the folder, so replace it with the published name.
   document.metadata.component.name = names.npm.service;
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }
@@ -194,7 +204,10 @@ function checksums(prefix = "") {
   return files.map((name) => `${digest(name)}  ${name}\n`).join("");
 }
 
-/** Requires that all published packages have the same version, and that the Go modules have their published names. */
+/**
+ * Requires that all packages have the same version, and that Go modules and the Terraform provider have published
+ * names.
+ */
 function requireSameVersions() {
   const found = {
     "packages/client/package.json": JSON.parse(read("packages/client/package.json")).version,

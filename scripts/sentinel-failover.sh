@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Replaces a healthy master, for example before maintenance of its machine, without losing acknowledged changes.
+# Replaces a healthy master, for example before maintenance of its machine. No acknowledged change is lost.
 #
 #   scripts/sentinel-failover.sh SENTINEL_HOST:PORT MASTER
 #
-# A plain SENTINEL FAILOVER promotes a replica about a second before the old master becomes a replica. Changes that the old
-# master acknowledges during that second are lost. So this script pauses changes on the old master during the failover.
+# The command SENTINEL FAILOVER promotes a replica about a second before the old master becomes a replica. Changes that
+# the old master acknowledges during that second are lost. So this script pauses changes on the old master during the
+# failover.
 #
 #   REDISCLI_AUTH, REDIS_USER   password and user of the nodes, with the rights info, client, replicaof, config|rewrite
 #   REDIS_SENTINEL_PASSWORD     password of the Sentinels
@@ -25,7 +26,7 @@ node_password=${REDISCLI_AUTH-}
 read -ra client <<<"${REDIS_CLI-redis-cli}"
 unset REDISCLI_AUTH
 
-# The length of one pause, the time limit for replicas to catch up, and the time limit for the switch.
+# The length of one pause, the time limit until the replicas have all data, and the time limit of the whole failover.
 pause_ms=2500
 step_seconds=5
 seconds=20
@@ -69,7 +70,8 @@ grep -q 'state=online' <<<"$replication" || fail "the master $old_host:$old_port
 
 say "pausing the changes of $old_host:$old_port"
 ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null || fail "$old_host:$old_port refuses CLIENT PAUSE"
-# All replicas must be up to date, because Sentinel may promote any of them.
+# Wait until all replicas have all data, because Sentinel may promote any of them. Repeat the pause, so that it does not
+# end before.
 until in_step; do
   if [ $SECONDS -ge $step_seconds ]; then
     ask_old CLIENT UNPAUSE >/dev/null || true
@@ -87,15 +89,16 @@ new=$old
 while [ "$new" = "$old" ]; do
   [ $SECONDS -lt $seconds ] || fail "Sentinel chose no new master within $seconds s; the pause ends automatically, and $old_host:$old_port continues"
   sleep 0.1
-  # Pause changes until the switch. Otherwise the old master could acknowledge changes that the failover loses.
+  # Repeat the pause until Sentinel has chosen the new master. If the pause ended before, the old master could
+  # acknowledge changes that the failover loses.
   ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null 2>&1 || true
   new=$(master 2>/dev/null) || new=$old
   new=${new:-$old}
 done
 say "+switch-master: the master is ${new/ /:}"
 
-# Sentinel also sends REPLICAOF, but maybe after the pause. The old master would then run the paused changes first, and
-# lose them.
+# Sentinel sends REPLICAOF to the old master as well, but maybe after the pause. In that case, the old master would
+# first run the paused changes, and then lose them.
 read -r new_host new_port <<<"$new"
 ask_old REPLICAOF "$new_host" "$new_port" >/dev/null ||
   fail "$old_host:$old_port cannot become a replica: stop it, because it may accept changes that are lost"

@@ -16,7 +16,7 @@ export function describe(
   return { ...(description !== "" && { description }), ...(desc.deprecated && { deprecated: true }) };
 }
 
-/** Returns the comment before or after a declaration; empty without a comment. */
+/** Returns the comment before or after a declaration. Empty if the declaration has no comment. */
 function commentOf(desc: Exclude<AnyDesc, DescFile>): string {
   const { leading, trailing } = getComments(desc);
   return (leading ?? trailing ?? "")

@@ -3,7 +3,7 @@ import type { JsonSchema } from "./rules.ts";
 import { refTo } from "./schemas.ts";
 import type { Reason } from "./tables.ts";
 
-/** The statuses with one response each. All errors with other statuses share one response. */
+/** The HTTP statuses that have a response of their own. Errors with any other status share one response. */
 const OF_CALLS = [400, 401, 403, 404, 409, 412, 429, 500, 503, 504];
 
 type ErrorForm = "Connect" | "Rest";
@@ -21,7 +21,7 @@ export interface ErrorComponents {
  */
 export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
   const forms = { Connect: byStatus(reasons.map(overConnect)), Rest: byStatus(reasons) };
-  /** Responses that operations share: the errors of every operation that needs an API token. */
+  /** Responses with the errors of every operation that needs an API token. These operations share the responses. */
   const common = (["Connect", "Rest"] as const).flatMap((form) =>
     [...forms[form]].flatMap(([status, group]) => {
       const shared = group.filter(({ reason }) => isCommon(reason));

@@ -1,6 +1,6 @@
 import type { JsonSchema } from "./rules.ts";
 
-/** The values of fields in examples, by field name in the proto files. */
+/** Maps the name of a field in the proto files to the value of the field in examples. */
 const VALUES: { readonly [field: string]: unknown } = {
   user_group_id: "acme",
   token: "USER_GROUP_TOKEN",
@@ -18,9 +18,9 @@ const VALUES: { readonly [field: string]: unknown } = {
 };
 
 /**
- * Returns a request with only the required fields, so that an example call changes no other field.
+ * Returns a request that contains only the required fields. If a reader sends the example, it changes no other field.
  *
- * @throws Error for a required field without a value
+ * @throws Error if a required field has no value in this file
  */
 export function exampleOf(schema: JsonSchema): JsonSchema {
   const { required = [], "x-exactly-one-of": choice = [] } = schema as {

@@ -14,8 +14,8 @@ const SERVICES = [
 ];
 
 /**
- * Writes openapi.json, and the reasons of errors for the client. buf runs this plugin in the folder of buf.gen.yaml,
- * which contains docs/.
+ * Writes openapi.json, and the reasons of errors for the client. buf runs this plugin in the folder of buf.gen.yaml, so
+ * the plugin can read docs/api.md by a relative path.
  */
 const plugin = createEcmaScriptPlugin({
   name: "protoc-gen-openapi",

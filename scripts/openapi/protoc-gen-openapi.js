@@ -16,8 +16,8 @@ await build({
   logLevel: "warning",
   plugins: [
     {
-      // protoplugin imports the TypeScript compiler, which takes a second to load and is needed only to write
-      // TypeScript.
+      // Replaces the TypeScript compiler with an empty module. protoplugin imports the compiler, but needs it only for
+      // an output in JavaScript. Loading the compiler would take a second.
       name: "without-typescript",
       setup({ onResolve, onLoad }) {
         onResolve({ filter: /^(?:typescript|@typescript\/vfs)$/ }, ({ path }) => ({ path, namespace: "left-out" }));

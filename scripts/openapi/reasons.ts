@@ -1,7 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { Access } from "./tables.ts";
 
-/** Properties of an operation that determine its errors. */
+/** The properties of an operation that determine the errors of the operation. */
 export interface Calling {
   /** The RPC, or the RPC that a REST path calls. */
   readonly method: DescMethod;
@@ -29,7 +29,10 @@ const only =
   (...names: readonly string[]): Rule =>
   ({ method: { name } }) =>
     names.includes(name);
-/** Like `only`, except for ResolveViewer over REST, which returns `active: false` instead of an error. */
+/**
+ * The same as `only`, except that ResolveViewer over REST does not match. Over REST, ResolveViewer returns
+ * `active: false` instead of an error.
+ */
 const onlyRpc =
   (...names: readonly string[]): Rule =>
   (calling) =>
@@ -143,7 +146,7 @@ export function isCommon(reason: string): boolean {
   return RULES[reason] === always || RULES[reason] === withToken;
 }
 
-/** @throws Error for a reason without a rule */
+/** @throws Error if the reason has no rule */
 export function hasReason(reason: string, calling: Calling): boolean {
   const rule = RULES[reason];
   if (!rule) throw new Error(`scripts/openapi/reasons.ts has no rule for the reason ${reason}: add one`);

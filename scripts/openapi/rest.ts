@@ -25,7 +25,7 @@ const SUCCESS = { type: "integer", format: "int64", const: 1 };
 
 const TAGS = ["Customer", "Testing", null];
 
-/** Returns the fields of a request that contain values of the group: the id, and the fields that callers set. */
+/** Returns the fields of a request that are values of the group. Omits `update_mask` and `etag`. */
 function groupFieldsOf(registry: Registry, message: string): readonly DescField[] {
   const fields = registry.getMessage(message)?.fields ?? [];
   return fields.filter(({ name }) => name !== "update_mask" && name !== "etag");
@@ -371,7 +371,7 @@ function published(
   };
 }
 
-/** Describes a text endpoint for operators. @param options `mayFail`: whether the endpoint can return 503 */
+/** Describes a text endpoint for operators. @param options `mayFail` is true if the endpoint can return 503 */
 function probe(
   operationId: string,
   summary: string,

@@ -69,7 +69,7 @@ export class FieldRulesReader {
     };
   }
 
-  /** Returns the choices that a message requires. @throws Error if the message has other rules */
+  /** Returns the choices that a message requires. @throws Error if the message has a rule that is not a choice */
   choicesOf(desc: DescMessage): readonly Choice[] {
     if (!hasOption(desc, messageRules)) return [];
     const rules = getOption(desc, messageRules);
@@ -164,8 +164,8 @@ function textKeywords(rules: StringRules, where: string): JsonSchema {
 }
 
 /**
- * Returns whether the rules of a field accept the default value: an empty string or list, zero, or the first enum
- * value.
+ * Returns whether the rules of a field accept the default value of the field. The default value is an empty string or
+ * list, zero, or the first enum value.
  */
 export function allows({ fieldKind }: DescField, { field: rules }: Rules): boolean {
   const type = rules?.type;
@@ -184,7 +184,7 @@ export function allows({ fieldKind }: DescField, { field: rules }: Rules): boole
   }
 }
 
-/** @throws Error if a rule is set that is not in `known`, because the document would lack this rule */
+/** @throws Error if a rule is set that is not in `known`. Otherwise, the rule would be missing in the document */
 function requireOnly(
   rules: Message,
   desc: DescMessage,

@@ -19,7 +19,7 @@ export function refTo(name: string): JsonSchema {
 /**
  * Creates the schemas of messages and enums in the canonical form of proto3 JSON
  * (https://protobuf.dev/programming-guides/json/). Fields are in lowerCamelCase, and enum values are names. Adds each
- * requested schema to `all`, with all schemas to which it refers.
+ * requested schema to `all`. Also adds the schemas to which the requested schema refers.
  */
 export class Schemas {
   private readonly components = new Map<string, JsonSchema>();
@@ -51,10 +51,11 @@ export class Schemas {
 
   field(field: DescField): JsonSchema {
     const { enum: values, ...more } = { ...keywordsOf(field, this.rules.of(field)), ...describe(field) } as JsonSchema;
-    // An enum with refused values needs a schema of its own.
+    // If the rules of the field refuse values of an enum, the field needs its own schema in place of the shared schema
+    // of the enum.
     if (values) return { type: "string", enum: values, ...more };
     const value = this.value(field);
-    // Client generators ignore keywords beside a reference, or fail.
+    // If a schema has keywords beside `$ref`, client generators ignore these keywords, or fail.
     if ("$ref" in value && Object.keys(more).length > 0) return { allOf: [value], ...more };
     return { ...value, ...more };
   }
@@ -95,14 +96,19 @@ export class Schemas {
     };
   }
 
-  /** Returns whether a rule requires the field, or refuses the default of a field without presence. */
+  /**
+   * Returns whether a request must contain the field. This is the case if a rule requires the field. It is also the
+   * case if the field has no presence and its rules refuse the default value, because an unset field has that value.
+   */
   private isRequired(field: DescField): boolean {
     const rules = this.rules.of(field);
     if (rules.field?.required) return true;
     return field.presence === FeatureSet_FieldPresence.IMPLICIT && !allows(field, rules);
   }
 
-  /** Returns the keyword of a choice. A string without presence is unset if the string is empty. */
+  /**
+   * Returns the keyword of a choice. If a string field has no presence, an empty string means that the field is unset.
+   */
   private choiceByRule({ fields, isRequired }: Choice): JsonSchema {
     const wrong = fields.find(
       ({ presence, fieldKind, scalar }) =>
@@ -137,7 +143,10 @@ function choiceOf(oneof: DescOneof): JsonSchema {
   );
 }
 
-/** Returns a custom keyword, because client generators do not support a `oneOf` whose parts only require fields. */
+/**
+ * Returns a custom keyword for a choice between fields. JSON schema can describe a choice as `oneOf`, but client
+ * generators do not support a `oneOf` whose parts only contain `required`.
+ */
 export function choice(names: readonly string[], isRequired: boolean): JsonSchema {
   return { [isRequired ? "x-exactly-one-of" : "x-at-most-one-of"]: names };
 }
@@ -149,7 +158,12 @@ function enumValueLines({ values }: DescEnum): string[] {
   });
 }
 
-/** Returns the schema of a google.protobuf type with a JSON form of its own. @throws Error for an unknown type */
+/**
+ * Returns the schema of a type of google.protobuf. These types have special JSON forms. Undefined if the type is not in
+ * google.protobuf.
+ *
+ * @throws Error if the type is in google.protobuf but has no schema in this file
+ */
 function wellKnown({ typeName }: DescMessage): JsonSchema | undefined {
   if (!typeName.startsWith("google.protobuf.")) return undefined;
   const schema = WELL_KNOWN[typeName];

@@ -13,7 +13,7 @@ export interface Reason {
 
 /** The tables of docs/api.md. Tests compare these tables with the code. */
 export interface Tables {
-  /** The required role, by method, such as `usergroup.v1.UserGroupService/GetUserGroup`. */
+  /** Maps a method, such as `usergroup.v1.UserGroupService/GetUserGroup`, to the role that the method requires. */
   readonly access: ReadonlyMap<string, Access>;
   readonly reasons: readonly Reason[];
 }

@@ -1,13 +1,13 @@
 import { EVENT_TYPES } from "../../src/domain/events.ts";
 import type { JsonSchema } from "./rules.ts";
 
-/** The messages that are not events of the audit trail, by type, and their descriptions. */
+/** Maps the types of messages that are not events of the audit trail to descriptions. */
 const OTHER_TYPES = {
   "webhook.test": "A test message.",
   "webhook.events_missed": "Events were removed before their delivery. Read all groups again.",
 } as const;
 
-/** The field with the id of the changed resource, and its description. The key is the first part of the event type. */
+/** Maps the first part of an event type to the field that contains the id of the changed resource. */
 const RESOURCES: { readonly [part: string]: readonly [field: string, description: string] } = {
   user_group: ["user_group_id", "Id of the user group."],
   viewer_sessions: ["user_group_id", "Id of the user group to which the sessions belong."],
