@@ -15,14 +15,14 @@ export type CallKey = "grpcGet" | "connectGet" | "restGet" | "create" | "update"
 
 export type Answer = { [field: string]: unknown };
 
-/** A request that the benchmark repeats, and the fields of its answer. */
+/** A request that the benchmark repeats, and how to read the answer. */
 export interface Call<K extends string = CallKey> {
   readonly key: K;
   readonly title: string;
   readonly http: 1 | 2;
   readonly path: string;
   readonly headers: { readonly [name: string]: string };
-  /** Request body. If undefined, the request is a GET. */
+  /** Request body of a POST. Undefined if the request is a GET. */
   readonly body: Uint8Array | undefined;
   /**
    * Parses the body of an answer.
@@ -30,11 +30,11 @@ export interface Call<K extends string = CallKey> {
    * @throws if the body is not an answer to this call
    */
   readonly read: (body: Uint8Array) => Answer;
-  /** Names of the group's fields whose values differ between two answers to the same call. */
+  /** Names of the fields of the group that can have another value in each answer to this call. */
   readonly volatile: readonly string[];
   /**
-   * Number of connections, each with one call at a time. Default: 64 connections over HTTP/1.1; over HTTP/2, 8
-   * connections with 8 calls at a time.
+   * Number of connections. If set, each connection has one call at a time. By default, there are 64 calls in flight:
+   * over HTTP/1.1 on 64 connections, and over HTTP/2 on 8 connections with 8 calls each.
    */
   readonly connections?: number;
 }
@@ -47,7 +47,7 @@ export interface Subject {
   readonly userGroupToken: string;
 }
 
-/** Fields of the benchmark's groups. Their size is typical. */
+/** Fields of the groups in the benchmark. The size of these fields is typical. */
 export const GROUP_FIELDS = {
   name: "Acme Incorporated",
   mapping: { main: "ds_4f1c0a77", events: "ds_90be2d41", billing: "ds_c2a6e813" },
@@ -138,7 +138,7 @@ function pathOf(method: DescMethodUnary): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 
-/** Returns a gRPC frame: the length of the message, and the uncompressed message. */
+/** Returns a gRPC frame. The frame contains the length of the message, and the message without compression. */
 function frame(message: Uint8Array): Uint8Array {
   const bytes = Buffer.alloc(5 + message.byteLength);
   bytes.writeUInt32BE(message.byteLength, 1);

@@ -26,14 +26,14 @@ export function coreTimes(): Times {
 }
 
 /**
- * Returns the share of time for which a core was busy between two measurements, from 0 to 1. The share includes the
- * time that other guests of the host used.
+ * Returns the share of time for which a core was busy between two measurements, from 0 to 1. On a virtual machine, the
+ * share includes the time for which the core ran other virtual machines.
  */
 export function busyShare(core: keyof Times, from: Times, to: Times): number {
   return 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);
 }
 
-/** Returns the CPU time of all threads of a process, user and system, in seconds. */
+/** Returns the CPU time of all threads of a process, in seconds. This is the sum of user time and system time. */
 export function cpuSeconds(pid: number): number {
   const tasks = `/proc/${pid}/task`;
   const nanoseconds = readdirSync(tasks).map(

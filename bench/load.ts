@@ -11,7 +11,7 @@ export interface LoadResult {
   readonly callsPerSecond: number;
   /** Average size of an answer's body, in bytes. */
   readonly bytesPerCall: number;
-  /** Undefined if the call does not define its number of connections. */
+  /** Measured only if the call sets `connections`. Otherwise undefined. */
   readonly latency?: Latency;
 }
 
@@ -27,29 +27,32 @@ export interface LoadTarget {
   readonly folder: string;
 }
 
-/** A line of h2load's log: start of the call (µs), HTTP status (-1 without an answer), and duration (µs). */
+/**
+ * A line of h2load's log: start of the call in µs, HTTP status, and duration in µs. If the call has no answer, the
+ * status is -1.
+ */
 export type LogRow = readonly [began: number, status: number, took: number];
 
 const run = promisify(execFile);
 
-/** h2load's arguments for 64 calls in flight: the number of connections, and of calls on each connection. */
+/** Arguments of h2load for 64 calls in flight. `-c` is the number of connections, `-m` the number of calls on each. */
 const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 
 /**
- * A paced load has as many connections as the peak load. More connections would have fewer calls each, which increases
- * the cost of a call.
+ * A paced load has as many connections as the peak load. If there were more connections, each connection would carry
+ * fewer calls, and a call would cost more CPU.
  */
 const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 
 /**
- * Connections start one millisecond apart. h2load paces in 10 ms steps, so connections with the same start would send
- * together.
+ * Connections start one millisecond apart. A connection of h2load sends in steps of 10 ms. If all connections started
+ * at the same time, they would all send at the same time.
  */
 const STAGGER = ["-r", "1", "--rate-period=1ms"];
 
 /**
- * Makes a number of calls as fast as possible. A fixed number of calls, instead of a fixed duration, ensures that the
- * result counts every call.
+ * Makes a number of calls as fast as possible. The number of calls is fixed, and not the duration. So no call is cut
+ * off at the end, and the result counts every call.
  *
  * @throws if a call fails
  */
@@ -64,7 +67,7 @@ export async function loadPeak(target: LoadTarget, calls: number): Promise<LoadR
 }
 
 /**
- * Makes calls at a fixed rate. The result excludes the first quarter of the time, in which connections open.
+ * Makes calls at a fixed rate. The connections open in the first quarter of the time. The result excludes this quarter.
  *
  * @throws if a call fails
  */
@@ -100,7 +103,7 @@ export async function h2load(headers: Call["headers"], args: readonly string[]):
   return (await run("h2load", [...sentAlong, ...args])).stdout;
 }
 
-/** h2load can only repeat one body, but each creation needs a new id. So another program creates the groups. */
+/** Creates groups with another program than h2load. h2load can only repeat one body, but each group needs a new id. */
 async function create({ url, call }: LoadTarget, args: readonly string[]): Promise<LoadResult> {
   const generator = join(BUILD_FOLDER, "calls/create-load.js");
   const request = JSON.stringify({ url, path: call.path, headers: call.headers, body: String(call.body) });
@@ -127,7 +130,7 @@ function numbers(text: string, pattern: RegExp): number[] {
   return (pattern.exec(text) ?? []).slice(1).map(Number);
 }
 
-/** Reads h2load's log, and deletes it because the next load would append to it. */
+/** Reads h2load's log, and then deletes the log. Otherwise, the next load would append to the same log. */
 export function readLog(path: string): LogRow[] {
   const lines = readFileSync(path, "utf8").split("\n").filter(Boolean);
   rmSync(path);

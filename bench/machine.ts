@@ -4,7 +4,7 @@ import { onPath } from "@user-group-service/testing/on-path";
 import { type CORES, LOAD_CORE } from "./cores.ts";
 import { firstLine, type RuntimeInfo } from "./runtimes.ts";
 
-/** Programs that the benchmarks need, each with its Debian package. */
+/** Maps each program that the benchmarks need to the Debian package that contains the program. */
 const TOOLS = { h2load: "nghttp2-client", taskset: "util-linux", "redis-server": "redis-server" } as const;
 
 /**
@@ -20,7 +20,7 @@ export function prepareMachine(): void {
     throw new Error(`not found: ${names}; on Debian: apt-get install ${packages}`);
   }
   if (cpus().length < 2) throw new Error("two cores are needed: one for the server, one for Redis and the load");
-  // On a signal, exit: the exit stops the processes that this process started.
+  // After a signal, call `exit`, because the handlers of `exit` stop the processes that this process started.
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
   pinTo(LOAD_CORE);
 }

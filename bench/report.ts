@@ -10,7 +10,10 @@ const PAGES = {
 
 export type Page = keyof typeof PAGES;
 
-/** Prints the results as Markdown. After a complete run, also writes the results to their page in `bench/results/`. */
+/**
+ * Prints the results as Markdown. If `page` is given, writes the results to that page in `bench/results/` as well. The
+ * page is undefined if the run was not complete.
+ */
 export function report(text: string, page: Page | undefined): void {
   console.log(text);
   if (page === undefined) {
@@ -25,7 +28,7 @@ export function report(text: string, page: Page | undefined): void {
 /**
  * Formats a Markdown table.
  *
- * @param columns headings; `>` marks a column of numbers
+ * @param columns the headings. A heading that starts with `>` is the heading of a column of numbers
  */
 export function table(columns: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
@@ -40,7 +43,7 @@ export function noise(turns: readonly Turn[]): string {
   return `Other processes used ${percent(median(shares))} of the servers' core (median of the turns), and at most ${percent(Math.max(...shares))}.`;
 }
 
-/** Formats a median with its quartiles. Returns an empty text if there are no figures. */
+/** Formats a median and the quartiles. Returns an empty text if there are no figures. */
 export function quartiles(
   { median: middle, low, high }: Summary,
   format: number | ((figure: number) => string),

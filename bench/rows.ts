@@ -8,11 +8,16 @@ export interface Row {
   readonly title: string;
   readonly runtime: Runtime;
   readonly calls: readonly CallKey[];
-  /** Path of the server's program, without build folder and extension. For Go, the program's argument. */
+  /**
+   * The program of the server. For this service, the path of the file. For another server on Node or Deno, the name of
+   * the file in `bench/servers/` without the extension. For Go, the argument that selects the server.
+   */
   readonly entry: string;
   /** Format of the stored records that the server reads. */
   readonly storage: TokenStorage | "service";
-  /** Number of the server's Redis database. Releases with different record formats need different databases. */
+  /**
+   * Number of the Redis database that the server uses. Releases with different record formats need different databases.
+   */
   readonly database: number;
   readonly isPaced: boolean;
 }
@@ -42,7 +47,7 @@ const PEERS: readonly Server[] = [
   { name: "httpGo", title: "net/http, rueidis", calls: ["restGet"], entry: "rest", ...IN_GO },
 ];
 
-/** Returns the row of this service. Default: the build of `npm run build`. */
+/** Returns the row of this service. By default, the row is the build of `npm run build`. `changes` replaces fields. */
 export function serviceRow(runtime: Runtime, changes: Partial<Row> = {}): Row {
   return {
     key: runtime === "node" ? "service" : `service-${runtime}`,

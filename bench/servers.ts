@@ -17,7 +17,7 @@ export interface BenchServer extends Pick<RunningProcess, "type"> {
   log(): LogLine[];
   /** Returns the CPU time so far, user and system, in seconds. */
   cpuSeconds(): number;
-  /** Returns the peak resident memory since the last `forgetPeak`, in MiB. */
+  /** Returns the peak resident memory since the last call of `forgetPeak`, in MiB. */
   peakMiB(): number;
   forgetPeak(): void;
   stop(): Promise<void>;
@@ -37,7 +37,7 @@ export async function startServer(
   const { pid, type, exited, signal } = server;
   const log = linesOf(server.output);
   const said = await waitUntilSaid(server, `${row.key} listens`, () => log().find(({ msg }) => msg === "listening"));
-  // The log lines of peers have no time, so the current time replaces it.
+  // The log lines of peers contain no time. In this case, use the current time.
   const { url, http2Url = url, time = new Date().toISOString() } = said as unknown as Listening;
   return {
     row,

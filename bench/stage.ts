@@ -10,7 +10,10 @@ import { type BenchServer, startServer } from "./servers.ts";
 
 export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 
-/** Peers have no timeout for Redis. With a short timeout, only the service would fail on a busy machine. */
+/**
+ * Settings of the service with a long timeout for Redis. Peers have no timeout for Redis. If the timeout were short,
+ * only the service would fail on a busy machine.
+ */
 export const PATIENT = { REDIS_TIMEOUT: "10s" };
 
 /** A Redis that the servers read from: a single node, Sentinel or Cluster. */
@@ -36,7 +39,7 @@ export async function startStore(): Promise<OneNode> {
   return { ...redis, cpuSeconds: () => cpuSeconds(pid) };
 }
 
-/** Runs `work` with a store. Then stops the servers and the store. */
+/** Runs `work` with a store. When `work` ends or fails, stops the servers and the store. */
 export async function onStage<S extends Store, T>(
   runtimes: readonly RuntimeInfo[],
   store: S,

@@ -4,7 +4,7 @@ export interface Summary {
   readonly high: number;
 }
 
-/** Returns the median and quartiles, or NaN if there are no figures. */
+/** Returns the median and the quartiles. All three are NaN if there are no figures. */
 export function summarise(figures: readonly number[]): Summary {
   const sorted = [...figures].sort((a, b) => a - b);
   return { median: quantile(sorted, 0.5), low: quantile(sorted, 0.25), high: quantile(sorted, 0.75) };

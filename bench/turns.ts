@@ -13,13 +13,14 @@ export interface Subject {
   check(answer: Answer): void;
 }
 
-/** Results of one turn, in which a server answers one call repeatedly and as fast as possible. */
+/** Results of one turn. In a turn, one server answers the same call again and again, as fast as possible. */
 export interface Turn {
   readonly row: string;
   readonly call: string;
   readonly round: number;
   /**
-   * Number of the turn, counted over all rounds. The turns with the same number, one per server, ran one after another.
+   * Number of the turn, counted over all rounds. Each server has one turn with this number. These turns ran one after
+   * another.
    */
   readonly number: number;
   readonly callsPerSecond: number;
@@ -27,21 +28,21 @@ export interface Turn {
   readonly cpuMicros: number;
   /** CPU time of Redis per call, in microseconds. */
   readonly storeMicros: number;
-  /** Undefined if the call does not define its number of connections. */
+  /** Measured only if the call sets `connections`. Otherwise undefined. */
   readonly latency: Latency | undefined;
   readonly serverBusy: number;
-  /** Used share of the load's core. Near 1, the load generator is the bottleneck. */
+  /** Busy share of the core that runs the load generator. If it is near 1, the load generator is the bottleneck. */
   readonly loadBusy: number;
   /** Share of the server's core that other processes used. */
   readonly othersBusy: number;
 }
 
-/** Figures that are measured once per round, outside of the turns of the server. */
+/** Figures of a server and a call that are measured once per round, after the turns. */
 export interface Aside {
   readonly row: string;
   readonly call: string;
   readonly peakMiB: number;
-  /** Latency at half of the rate that the server reached during the warm-up. Undefined without paced calls. */
+  /** Latency at half of the rate that the server reached in the warm-up. Undefined if the row has no paced calls. */
   readonly latency: Latency | undefined;
 }
 
@@ -82,7 +83,7 @@ export async function takeTurns(
   }
   const turns: Turn[] = [];
   for (let i = 0; i < count; i++) {
-    // Alternates the order, so that no server always follows the same server.
+    // Reverse the order after each turn, so that no server always runs after the same server.
     for (const each of i % 2 === 0 ? warm : warm.toReversed()) {
       turns.push({ round, number: round * count + i, ...(await takeTurn(each, stage.store, durations.turn)) });
     }

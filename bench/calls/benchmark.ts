@@ -12,7 +12,7 @@ import { bodyOnce, type Seeded, seed } from "./seed.ts";
 export interface Plan {
   /** Servers to compare. The servers take turns. */
   readonly rows: readonly Row[];
-  /** Runtimes of the rows, which must include `node`. */
+  /** Runtimes of the rows. The list must include `node`. */
   readonly runtimes: readonly RuntimeInfo[];
   readonly calls: readonly CallKey[];
   /**
@@ -34,7 +34,7 @@ const STARTS = 5;
 /**
  * Starts a Redis and runs a plan on this Redis.
  *
- * @throws if a server does not start, or if one of its answers differs from the service's answer
+ * @throws if a server does not start, or if an answer of a server differs from the answer of the service
  */
 export async function runBenchmark(plan: Plan): Promise<Results> {
   return onStage(plan.runtimes, await startStore(), async (stage) => {
@@ -52,7 +52,7 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
   });
 }
 
-/** The calls for one Redis database, each with the service's answer. */
+/** The calls for one Redis database. Each call has the answer of the service, with which other answers are compared. */
 type Seeds = ReadonlyMap<CallKey, Seeded>;
 
 async function runRound(
@@ -74,7 +74,7 @@ async function runRound(
       const check = (answer: typeof reference) => requireAlike(call, answer, reference);
       return [{ server, call, bodyOnce: () => bodyOnce(call), check }];
     });
-    // The benchmark compares only reads with peers, so shorter turns suffice for calls that change data.
+    // Shorter turns suffice for calls that change data, because the benchmark compares only reads with peers.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
     const options = { durations: { ...plan.durations, turn }, turns: plan.turns, round };
     const { turns, asides } = await takeTurns(subjects, stage, options);

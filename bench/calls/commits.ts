@@ -5,7 +5,9 @@ import { join } from "node:path";
 import { type Row, serviceRow } from "../rows.ts";
 import { CONTROL } from "./differences.ts";
 
-/** Folder with one clone of the repository, and its `node_modules`, per built commit. */
+/**
+ * Folder with the built commits. For each commit, the folder contains a clone of the repository with `node_modules`.
+ */
 const CLONES = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "user-group-service-bench");
 
 /** A built commit, or the working files. */
@@ -17,7 +19,7 @@ export interface Built {
 export const HERE: Built = { title: "now", dist: "dist" };
 
 /**
- * Builds a commit in a clone of the repository. Later calls with this commit reuse the build.
+ * Builds a commit in a clone of the repository. If the commit was built before, returns the existing build.
  *
  * @throws if the commit does not exist or cannot be built
  */
@@ -39,8 +41,8 @@ export function builtAt(commit: string): Built {
 }
 
 /**
- * Returns three rows: `base`, `base` again as the control, and `head`. The head has its own database, because the
- * record formats of the two commits may differ.
+ * Returns three rows: `base`, `base` again as the control, and `head`. The rows of `base` share a database. `head` has
+ * another database, because the two commits may have different record formats.
  */
 export function rowsOfCommits(base: Built, head: Built): Row[] {
   const row = (key: string, title: string, { dist }: Built, database: number) =>

@@ -4,8 +4,8 @@ import { parseArgs } from "node:util";
 import type { LoadResult } from "../load.ts";
 
 /**
- * Creates user groups over HTTP/1.1, each with a new id. This program writes raw bytes and checks little of the
- * answers, so its core is less busy than the server's core.
+ * Creates user groups over HTTP/1.1, each with a new id. This program must use less CPU than the server, so that the
+ * server is the bottleneck. So this program writes raw bytes, and checks only a part of each answer.
  */
 const { values, positionals } = parseArgs({
   options: { calls: { type: "string" }, rate: { type: "string" }, log: { type: "string" } },
@@ -71,7 +71,7 @@ async function open(): Promise<void> {
   idle.push(socket);
 }
 
-/** Returns the length of an answer's body, or undefined until the body is complete. */
+/** Returns the length of the body of an answer. Undefined if the body is not complete yet. */
 function bodyLength(text: string): number | undefined {
   const end = text.indexOf("\r\n\r\n");
   if (end < 0) return undefined;

@@ -5,18 +5,18 @@ import type { Turn } from "../turns.ts";
 import type { Results } from "./benchmark.ts";
 import { cpuMicros, type Measured, titles, turnsOf } from "./tables.ts";
 
-/** Key of the control row. This row repeats the first row, so any difference between the two rows is noise. */
+/** Key of the control row. The control is the same program as the first row, so a difference between them is noise. */
 export const CONTROL = "again";
 
 /** Results count only if the control differs from the first row by at most this share. */
 const MAX_CHANCE = 0.015;
 
-/** How the CPU per call of a row differs from the first row. `chance`: the difference is within the noise. */
+/** How the CPU per call of a row differs from the first row. `chance` means that the difference is within the noise. */
 type Difference = "more" | "less" | "chance";
 
 /**
- * Returns a table with the CPU per call of each row as a ratio to the first row. Each ratio is the median of all
- * rounds.
+ * Returns a table that compares the CPU per call of each row with the first row. Each cell is a ratio, and is the
+ * median over all rounds.
  */
 export function differences({ rows, results }: Measured): string {
   const kinds = titles(results);
@@ -44,14 +44,17 @@ function verdictOf(found: readonly Difference[]): string {
   return words.length === 0 ? "no difference beyond noise" : `costs ${words.join(" and ")}`;
 }
 
-/** A difference counts only if three quarters of the rounds lie outside the interquartile range of the control. */
+/**
+ * Returns `more` or `less` only if three quarters of the rounds are above or below the interquartile range of the
+ * control. Otherwise, returns `chance`.
+ */
 function differenceOf({ median, low, high }: Summary, chance: Summary | undefined): Difference {
   if (!chance) throw new Error("there is no control");
   if (median > 1 && low > chance.high) return "more";
   return median < 1 && high < chance.low ? "less" : "chance";
 }
 
-/** Returns one ratio per round: the server's CPU per call, divided by the first row's CPU per call. */
+/** Returns a ratio for each round. The ratio is the CPU per call of the row, divided by that of the first row. */
 function roundRatios(results: Results, row: string, call: string): number[] {
   const turns = turnsOf(results, row, call);
   const base = turnsOf(results, "service", call);

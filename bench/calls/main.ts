@@ -27,10 +27,13 @@ Options of a run without a name, and of commits:
 Complete runs are stored in bench/results/, except those of commits.`;
 
 /**
- * The warm-up lasts until the runtime has compiled all code of a call: about 10,000 calls on Node, and more on Deno.
+ * The warm-up is long enough for the runtime to compile all code of a call. Node needs about 10,000 calls, and Deno
+ * more.
  */
 const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
-/** Durations for servers with similar costs. With many short turns, other processes do not disturb every turn. */
+/**
+ * Durations for servers with similar costs. If there are many short turns, other processes disturb only some of them.
+ */
 const SHORT = { warmUp: 2, turn: 0.3, paced: 0 };
 const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
 

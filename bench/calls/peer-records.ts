@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import type { Answer } from "../calls.ts";
 import { API_TOKEN } from "../stage.ts";
 
-/** Format of stored user group tokens: encrypted as in the service, or in clear text. */
+/** How user group tokens are stored. `encrypted` means as in the service. `plain` means in clear text. */
 export type TokenStorage = "encrypted" | "plain";
 
 const ENVIRONMENT = "bench/Customer";
@@ -19,10 +19,11 @@ export function peerSettings(storage: TokenStorage): { readonly [name: string]: 
 }
 
 /**
- * Writes a group's records for the peers, with the same size and fields as the service's records. The encryption of a
- * token is AES-256-GCM with the key of the environment, and with the token's digest as additional data.
+ * Writes the records of a group for the peers. These records have the same size and fields as the records of the
+ * service. A token is encrypted with AES-256-GCM and the key of the environment. The digest of the token is additional
+ * data of the encryption.
  *
- * @param group the service's answer, in Connect JSON
+ * @param group the group in the answer of the service, in Connect JSON
  */
 export async function writePeerRecords(redisUrl: string, group: Answer): Promise<void> {
   const token = String(group["token"]);

@@ -9,7 +9,7 @@ export interface Seeded {
   readonly reference: Answer;
 }
 
-/** Creates the groups through the service. Returns the service's answer to each call as the reference. */
+/** Creates the groups through the service. Returns the calls, each with the answer of the service as the reference. */
 export async function seed(
   { start, store }: Stage<OneNode>,
   row: Row,
@@ -28,7 +28,8 @@ export async function seed(
     const group = await create(made.readId);
     await writePeerRecords(store.url, group);
     await create(made.writtenId);
-    // `calls` lists the updates before the rotations, so the answer of a rotation shows the updated group.
+    // `calls` lists the updates before the rotations. So the answer to a rotation contains the updated group, as it
+    // does in the benchmark.
     const seeded = new Map<CallKey, Seeded>();
     for (const [key, call] of calls({ ...made, userGroupToken: String(group["token"]) })) {
       if (!keys.includes(key)) continue;

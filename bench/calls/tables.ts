@@ -40,8 +40,8 @@ export function summary({ rows, results }: Measured): string {
 }
 
 /**
- * Returns one table per call, with a row for every server. A ratio compares this service with the server in turns with
- * the same number.
+ * Returns one table per call, with a row for every server. The ratios in a row compare this service with the server of
+ * the row. Each turn of the service is compared with the turn of the server that has the same number.
  */
 export function comparison(measured: Measured): string {
   const sections = titles(measured.results).map(([call, title]) => `## ${title}\n\n${tableOf(measured, call)}`);
@@ -57,7 +57,8 @@ function tableOf({ rows, runtimes, results }: Measured, call: CallKey): string {
     const latencies = asides.flatMap(({ latency }) => latency ?? []);
     const ours = turnsOf(results, opponent(rows, row), call);
     const ratio = (pick: (turn: Turn) => number) => (isService(row) ? "" : quartiles(ratios(ours, turns, pick), 2));
-    // If the server did not use its whole core, another part was the bottleneck.
+    // If the server did not use its whole core, another process was the bottleneck. So the server can do at least this
+    // number of calls.
     const bound = median(turns.map(({ serverBusy }) => serverBusy)) < 0.9 ? "≥ " : "";
     const middle = (times: readonly number[]) => (times.length === 0 ? "" : median(times).toFixed(2));
     return [
@@ -81,13 +82,16 @@ export function cpuMicros(turn: Turn): number {
   return turn.cpuMicros;
 }
 
-/** Returns the key of the service's row on the same runtime. If no such row exists, returns the row on `node`. */
+/**
+ * Returns the key of the row of this service on the runtime of the given row. If this service has no row on that
+ * runtime, returns the key of the row on `node`.
+ */
 function opponent(rows: readonly Row[], { runtime }: Row): string {
   const service = rows.find((row) => isService(row) && row.runtime === runtime);
   return service?.key ?? "service";
 }
 
-/** Returns a table with each goal and its result. */
+/** Returns a table that lists each goal, the measured value, and whether the goal is reached. */
 export function targets({ results }: Measured): string {
   const lines: string[][] = [];
   const add = (title: string, most: string, text: string, isReached: boolean) => {

@@ -16,7 +16,9 @@ export interface CallFigures {
 export interface CallPlan {
   readonly kind: Kind;
   readonly groups: number;
-  /** Number of calls of each kind in each of two runs: one call at a time, and 64 calls in flight. */
+  /**
+   * Number of calls of each kind in a run. The first run makes one call at a time, the second has 64 calls in flight.
+   */
   readonly calls: number;
 }
 
@@ -31,7 +33,7 @@ export async function measureCalls(store: UserGroupStore, redis: Redis, plan: Ca
     if (created) throw new Error("a created group is missing");
     return group;
   };
-  // A rotation revokes the presented token, so calls in flight must not share a token.
+  // A rotation revokes the token that it presents, so two calls in flight must not use the same token.
   const take = () => {
     const [id, token] = tokens.entries().next().value ?? [];
     if (id === undefined || token === undefined) throw new Error("there are too few tokens");

@@ -55,8 +55,8 @@ export function idOf(number: number): string {
 }
 
 /**
- * Returns the size of all values of a group in a response, in bytes. A number or a time (in milliseconds) counts as the
- * length of its decimal digits.
+ * Returns the size of all values of a group in a response, in bytes. The size of a number is the length of its decimal
+ * digits. A time is a number of milliseconds.
  */
 export function payloadOf(group: UserGroup): number {
   const { providedId, name, mapping, properties, token, teamId, createTime, updateTime, tokenCreateTime } = group;

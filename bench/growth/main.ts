@@ -78,7 +78,8 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
       const audit = (await auditMemory(redisOf(client))) / groups;
       const plan = { kind, groups, calls };
       const isEnd = groups === sizes[0] || groups === sizes.at(-1);
-      // The first calls are slow because the runtime has not compiled the code, so the benchmark discards these figures.
+      // The first calls are slow, because the runtime has not compiled the code yet. So the benchmark discards their
+      // figures.
       if (groups === sizes[0]) await measureCalls(store, redisOf(client), plan);
       const figures = isEnd ? await measureCalls(store, redisOf(client), plan) : undefined;
       const scripts = groups === sizes.at(-1) ? await measureScripts(deps, redisOf(client)) : [];
@@ -130,7 +131,7 @@ async function auditMemory(redis: ScriptedRedis): Promise<number> {
   return bytes.reduce<number>((sum, each) => sum + (each ?? 0), 0);
 }
 
-/** Returns the share of groups that Redis stores with the compact encoding, in a random sample. */
+/** Returns the share of the groups in a random sample that Redis stores with the compact encoding. */
 async function compactShare(redis: ScriptedRedis): Promise<number> {
   const keys = Array.from({ length: 500 }, () => redis.randomkey());
   const groups = (await Promise.all(keys)).filter((key): key is string => key?.includes("}:group:") === true);

@@ -25,7 +25,9 @@ const RECORDED_MICROS = 50;
 
 const MAX_RECORDED = 100_000;
 
-/** Measures the longest scripts with Redis' SLOWLOG. At the end, deletes the environment, which takes some seconds. */
+/**
+ * Measures the longest scripts with Redis' SLOWLOG. At the end, deletes the environment. The deletion takes seconds.
+ */
 export async function measureScripts(
   deps: GroupDeps & { client: StoreClient },
   redis: Redis,
@@ -35,7 +37,7 @@ export async function measureScripts(
   const tokens = redisApiTokens({ ...deps, listener });
   const values = { displayName: "Back end", role: "admin", expireTime: undefined } as const;
   const { apiToken } = await tokens.create(ENVIRONMENT, { ...values, creator: "root" }, BY);
-  /** Creates an API token that also has the maximum number of secrets in their grace period. */
+  /** Creates an API token, and rotates it until it has the maximum number of secrets in their grace period. */
   const create = async () => {
     const { apiToken: created } = await tokens.create(ENVIRONMENT, { ...values, creator: apiToken.id }, BY);
     const rotation = { graceMs: 3_600_000, rotator: "root", notBeyond: undefined };

@@ -26,9 +26,13 @@ export interface Reads extends Pick<Call, "headers" | "body"> {
   readonly http: 1 | 2;
   readonly urls: readonly string[];
   readonly folder: string;
-  /** Prefix of the log's file name. Concurrent loads need different names. */
+  /** Prefix of the names of the log and the other files. Loads that run at the same time need different prefixes. */
   readonly name: string;
-  /** Size of an answer with a group, in bytes. Set only if refusals also have HTTP status 200. */
+  /**
+   * Size of an answer with a group, in bytes. Set only if refusals have HTTP status 200 as well. In this case, the
+   * number of answers with a group is the number of received bytes, divided by this size. Undefined for other
+   * protocols.
+   */
   readonly answerBytes: number | undefined;
 }
 
@@ -36,7 +40,7 @@ export interface Load {
   readonly title: string;
   readonly connections: number;
   readonly streams: number;
-  /** Calls started per second. If undefined, each answer starts the next call. */
+  /** Number of calls that start per second. If undefined, the next call starts when an answer arrives. */
   readonly perSecond?: number;
 }
 
@@ -44,8 +48,8 @@ export interface Outcomes {
   readonly answeredPerSecond: number;
   readonly refusedPerSecond: number;
   /**
-   * Number of broken streams, and of answers that are neither a group nor a refusal. h2load does not count broken
-   * HTTP/1.1 connections.
+   * Number of broken streams, plus the number of answers that are neither a group nor a refusal. Does not include
+   * broken HTTP/1.1 connections, because h2load does not count these.
    */
   readonly failed: number;
   /** p99 latency of answers with a group, in milliseconds. If refusals have HTTP status 200, the p99 includes refusals. */
@@ -55,22 +59,25 @@ export interface Outcomes {
 /** All loads over HTTP/2 use this number of connections, because each connection costs CPU. */
 const CONNECTIONS = 80;
 const STREAMS = 250;
-/** Must be less than the default of MAX_CONNECTIONS, which is 4096. */
+/** Must be less than 4096, the default of MAX_CONNECTIONS. Otherwise, the worker would refuse connections. */
 const HTTP1_CONNECTIONS = 4000;
 
 export const PEAK: Load = { title: "peak: 80 in flight", connections: CONNECTIONS, streams: 1 };
 
-/** HTTP statuses of refusals because of an unknown API token, a rate limit, or an overloaded worker. */
+/** HTTP statuses of refusals. The reasons are an unknown API token, a rate limit, and an overloaded worker. */
 const REFUSALS = [401, 429, 503];
 
-/** Starts calls at a fixed rate, even if earlier calls have no answer yet. */
+/** Returns a load that starts calls at a fixed rate. A call starts even if the calls before it have no answer yet. */
 export function openLoop(http: 1 | 2, title: string, perSecond: number): Load {
   return http === 1
     ? { title, connections: HTTP1_CONNECTIONS, streams: 1, perSecond }
     : { title, connections: CONNECTIONS, streams: STREAMS, perSecond };
 }
 
-/** Keeps a number of calls in flight. Over HTTP/1.1 the maximum is 4,000, because each call needs a connection. */
+/**
+ * Returns a load that keeps a number of calls in flight. Over HTTP/1.1, the maximum is 4,000, because each call needs
+ * its own connection.
+ */
 export function closedLoop(http: 1 | 2, calls: number): Load {
   const connections = http === 1 ? Math.min(calls, HTTP1_CONNECTIONS) : CONNECTIONS;
   const streams = http === 1 ? 1 : Math.ceil(calls / connections);
@@ -78,7 +85,10 @@ export function closedLoop(http: 1 | 2, calls: number): Load {
   return { title: `${inFlight.toLocaleString("en")} in flight`, connections, streams };
 }
 
-/** Prepares the reads of groups. Over Connect and gRPC, h2load repeats one body, and so reads only the first group. */
+/**
+ * Prepares the reads of groups. Over Connect and gRPC, the id of the group is in the body. h2load repeats one body, so
+ * over these protocols it reads only the first group.
+ */
 export async function readsOf(
   { key, http }: Protocol,
   url: string,
@@ -94,7 +104,9 @@ export async function readsOf(
   return { http, urls, headers, body, folder, name, answerBytes };
 }
 
-/** Runs a load for one second as warm-up, and then for `seconds`. The results exclude the warm-up. */
+/**
+ * Runs a load for one second as warm-up. Then runs the load for `seconds`. The results include only the second part.
+ */
 export async function run(
   { http, urls, headers, body, folder, name, answerBytes }: Reads,
   { connections, streams, perSecond }: Load,
@@ -115,8 +127,9 @@ export async function run(
 }
 
 /**
- * Summarizes the output and the log of h2load. The log has status 0 for a broken stream, and for an answer whose
- * headers arrived during the warm-up. So the number of failures comes from the output.
+ * Summarizes the output and the log of h2load. In the log, a broken stream has the status 0. An answer whose headers
+ * arrived during the warm-up has the status 0 as well. So the number of failures comes from the output, not from the
+ * log.
  */
 export function outcomesOf(
   output: string,

@@ -17,7 +17,9 @@ const FLOODS: Floods = { rates: [1, 2, 4], inFlight: [5000, 20_000] };
 const QUICK_FLOODS: Floods = { rates: [2], inFlight: [20_000] };
 /** Rate of the load on each of the two environments, as a share of the peak rate. */
 const SHARD_SHARE = 0.25;
-/** With this timeout, the Cluster does not replace a slow node during the benchmark. */
+/**
+ * Timeout after which the Cluster replaces a node. It is so long that no slow node is replaced during the benchmark.
+ */
 const NODE_TIMEOUT_MS = 120_000;
 /** Client addresses that the proxy header reports for the two callers. */
 const [FLOOD_ADDRESS, OTHER_ADDRESS] = ["192.0.2.1", "192.0.2.2"];
@@ -75,7 +77,7 @@ export async function main(args: readonly string[]): Promise<void> {
   report(parts.join("\n\n"), isQuick ? undefined : "overload");
 }
 
-/** Floods a worker with calls that present an unknown API token. The other caller has another client address. */
+/** Floods a worker with calls that present an unknown API token. The observed caller has another client address. */
 function beforeAuthentication(stage: Stage<Store>, runtime: RuntimeInfo, seconds: number): Promise<string> {
   const settings = { TRUSTED_PROXIES: "127.0.0.1" };
   return withWorker(stage, runtime, { seconds, address: OTHER_ADDRESS, settings }, async (worker) => {
@@ -87,13 +89,18 @@ function beforeAuthentication(stage: Stage<Store>, runtime: RuntimeInfo, seconds
   });
 }
 
-/** Starts a worker and the other caller, creates the groups, and runs `work`. Then stops the worker and the caller. */
+/**
+ * Starts a worker, creates the groups, and starts the observed caller. Runs `work`, and then stops worker and caller.
+ */
 async function withWorker<T>(
   stage: Stage<Store>,
   { runtime }: RuntimeInfo,
   options: {
     readonly seconds: number;
-    /** Client address of the other caller behind a proxy. If undefined, the other caller connects directly. */
+    /**
+     * Client address of the observed caller, in the header that a proxy would send. If undefined, the observed caller
+     * sends no such header.
+     */
     readonly address?: string;
     readonly tokens?: readonly string[];
     readonly settings?: { readonly [name: string]: string };
@@ -102,7 +109,7 @@ async function withWorker<T>(
 ): Promise<T> {
   const { seconds, address, tokens = [], settings } = options;
   const all = [`bench/Customer=${API_TOKEN}`, `other/Customer=${OTHER_TOKEN}`, ...tokens].join(",");
-  // `npm start` and the image set this variable, which Deno ignores.
+  // `npm start` and the image set NODE_OPTIONS in the same way. Deno ignores this variable.
   const NODE_OPTIONS = "--max-semi-space-size=32";
   const server = await stage.start(serviceRow(runtime), { API_TOKENS: all, NODE_OPTIONS, ...settings });
   for (const group of GROUPS) await timeOf(server, group);

@@ -7,7 +7,7 @@ import { lostOf, type Observed, type OtherCaller, p99Of } from "./other.ts";
 export const PROMPT_MS = 50;
 const RECOVERY_TIMEOUT_MS = 30_000;
 
-/** A worker, and the other caller whose latency the benchmark observes. */
+/** A worker that receives a load. The benchmark observes the latency of another caller during the load. */
 export interface Worker {
   readonly server: BenchServer;
   readonly other: OtherCaller;
@@ -16,9 +16,9 @@ export interface Worker {
 }
 
 export interface Floods {
-  /** Rates in an open loop, as multiples of the peak. */
+  /** Rates of the loads in an open loop. Each rate is a multiple of the rate at the peak. */
   readonly rates: readonly number[];
-  /** Calls in flight in a closed loop. */
+  /** Numbers of calls in flight of the loads in a closed loop. */
   readonly inFlight: readonly number[];
 }
 
@@ -33,9 +33,9 @@ interface Measured extends Outcomes {
 }
 
 /**
- * Measures a worker at its peak, and then under larger loads.
+ * Measures a worker at the peak load. Then measures the worker under larger loads.
  *
- * @param flood default: the same reads as at the peak
+ * @param flood the reads of the larger loads. Default: the reads of the peak load
  */
 export async function offered(
   title: string,
@@ -51,7 +51,7 @@ export async function offered(
   const quiet = await other.observed();
   const first = await measure(worker, reads, PEAK);
   const peak = first.answeredPerSecond;
-  // CPU time and calls both include the load's warm-up second.
+  // The CPU time includes the second of warm-up, so the number of calls must include this second as well.
   const micros = (first.cpuSeconds * 1e6) / (peak * (seconds + 1));
   const { http } = flood;
   const loads = [
@@ -110,7 +110,7 @@ async function measure({ server, other, seconds }: Worker, reads: Reads, load: L
  * Repeats a call until it is answered within `PROMPT_MS`.
  *
  * @returns the wait in milliseconds
- * @throws if no call is answered that fast within 30 s
+ * @throws if no call is answered within `PROMPT_MS` during the first 30 s
  */
 async function untilPrompt(server: BenchServer): Promise<number> {
   const began = performance.now();

@@ -4,7 +4,7 @@ import { BUILD_FOLDER } from "../runtimes.ts";
 import type { BenchServer } from "../servers.ts";
 import { quantile } from "../statistics.ts";
 
-/** API token of the other caller, in another environment than the token of the load. */
+/** API token of the observed caller. The token belongs to another environment than the API token of the load. */
 export const OTHER_TOKEN = "bench-b3RoZXItdG9rZW4tb2YtdGhlLWJlbmNo";
 
 export interface OtherCalls {
@@ -17,7 +17,7 @@ export interface OtherCalls {
 export interface ObservedCalls {
   readonly times: number[];
   refused: number;
-  /** Number of calls that fail for another reason than a refusal, or have no answer after 20 s. */
+  /** Number of calls that fail but are not refused. A call also fails if it has no answer after 20 s. */
   failed: number;
 }
 
@@ -26,14 +26,14 @@ export interface Observed {
   readonly http2: ObservedCalls;
 }
 
-/** A process that makes 50 calls per second over each HTTP version while a load runs. */
+/** The observed caller: a process that makes 50 calls per second over each HTTP version while a load runs. */
 export interface OtherCaller {
   /** Waits for the calls in flight. Returns the results since the previous call of this function. */
   observed(): Promise<Observed>;
   stop(): Promise<unknown>;
 }
 
-/** Starts the other caller, on the core of this process. */
+/** Starts the observed caller on the same core as this process. */
 export async function startOther(server: BenchServer, address?: string): Promise<OtherCaller> {
   const calls: OtherCalls = {
     http1: server.url(1),

@@ -6,8 +6,8 @@ import { openLoop, REST_HTTP2, readsOf, run } from "./load.ts";
 import { ms, timeOf } from "./offered.ts";
 
 /**
- * Each environment is on a random shard. With twelve environments, it is very unlikely that all of them are on one
- * shard.
+ * The environments of this benchmark. Each environment is on a random shard. There are twelve, so it is very unlikely
+ * that all of them are on one shard.
  */
 const TENANTS = Array.from({ length: 12 }, (_, i) => ({
   environment: `tenant-${i}`,
@@ -17,7 +17,7 @@ const TENANTS = Array.from({ length: 12 }, (_, i) => ({
 export const TENANT_TOKENS = TENANTS.map(({ environment, token }) => `${environment}/Customer=${token}`);
 
 /**
- * Measures reads in an environment on a slow shard and, at the same time, in an environment on another shard.
+ * Measures reads in two environments at the same time. One environment is on a slow shard, the other on a normal shard.
  *
  * @param perSecond rate of the load on each of the two environments
  */

@@ -10,14 +10,14 @@ import { CallContext } from "../../src/rpc/call-context.ts";
 import { open } from "../../src/server/run.ts";
 
 /**
- * The service behind Connect's own adapter: the same routes, interceptors and store, but connectNodeAdapter handles
- * every request. HTTP/2 has its own port.
+ * The service with the adapter of Connect in place of our transport. The routes, the interceptors and the store are the
+ * same, but connectNodeAdapter handles every request. HTTP/1.1 and HTTP/2 have different ports.
  */
 const config = await loadConfig(process.env);
 const { app, service: opened } = await open(config);
 await opened.start();
 const { authorize, interceptors = [], ...service } = app.service;
-/** Authorizes a request by its headers before Connect reads the body, as the transport does. */
+/** Authorizes a request by the headers before Connect reads the body. The transport of the service does the same. */
 const authorized: Interceptor = (next) => async (req) => {
   await authorize?.({
     ...req,

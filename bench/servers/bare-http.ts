@@ -5,8 +5,8 @@ import { responseMessage } from "./messages.ts";
 import { announce, openWork, restAnswer } from "./work.ts";
 
 /**
- * A server with only node:http, which shows the minimum cost of JSON over HTTP/1.1. A POST is Connect's GetUserGroup,
- * and a GET is the REST call. This server validates almost nothing.
+ * A server that uses only node:http. It shows the minimum cost of JSON over HTTP/1.1. A POST is GetUserGroup over
+ * Connect, and a GET is the REST call. This server validates almost nothing.
  */
 const work = await openWork();
 

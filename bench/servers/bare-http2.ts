@@ -5,8 +5,8 @@ import { responseMessage } from "./messages.ts";
 import { announce, openWork } from "./work.ts";
 
 /**
- * A server with only node:http2, which shows the minimum cost of gRPC. This server supports one method, with one gRPC
- * frame in each direction, and validates almost nothing.
+ * A server that uses only node:http2. It shows the minimum cost of gRPC. This server supports one method, and expects
+ * one gRPC frame in each direction. It validates almost nothing.
  */
 const work = await openWork();
 const server = createServer();

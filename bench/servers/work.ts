@@ -28,9 +28,9 @@ export interface Work {
 }
 
 /**
- * Opens one Redis connection with auto-pipelining, and prepares the SHA-256 digests of the API tokens and the
- * decryption. Each read sends one HGETALL. This file shares no code with the service, so that a change of the service
- * does not change its peers. `bench/servers/go/work.go` does the same work in Go.
+ * Opens one Redis connection with auto-pipelining. Prepares the SHA-256 digests of the API tokens, and the decryption.
+ * Each read sends one HGETALL. This file shares no code with the service, so that a change of the service does not
+ * change the peers. `bench/servers/go/work.go` does the same work in Go.
  */
 export async function openWork(): Promise<Work> {
   const redis = new Redis(setting("REDIS_URL"), { enableAutoPipelining: true });
@@ -64,10 +64,10 @@ export async function openWork(): Promise<Work> {
 }
 
 /**
- * Returns a function that decrypts a stored token. The algorithm is AES-256-GCM with a key derived for the environment,
- * and the environment and the token's digest as additional data.
+ * Returns a function that decrypts a stored token. The algorithm is AES-256-GCM. The key is derived from the secret and
+ * the environment. The additional data is the environment and the digest of the token.
  *
- * @param secret in base64; undefined if tokens are stored in clear text
+ * @param secret in base64. Undefined if tokens are stored in clear text
  */
 function tokenReader(secret: string | undefined, environment: string): (stored: string, digest: string) => string {
   if (secret === undefined) return (stored) => stored;
@@ -88,7 +88,7 @@ function setting(name: string): string {
   return value;
 }
 
-/** Prints the URL of a server in the format of the service's log. */
+/** Prints the URL of a server in the same format as the log of the service. */
 export function announce(host: string, port: number): void {
   console.log(JSON.stringify({ msg: "listening", url: `http://${host}:${port}` }));
 }

@@ -16,8 +16,8 @@ await build({
   logLevel: "warning",
   plugins: [
     {
-      // Replaces the TypeScript compiler with an empty module. protoplugin imports the compiler, but needs it only for
-      // an output in JavaScript. Loading the compiler would take a second.
+      // Replaces the TypeScript compiler with an empty module, because loading the compiler takes a second. protoplugin
+      // imports the compiler, but needs it only to write JavaScript or declaration files.
       name: "without-typescript",
       setup({ onResolve, onLoad }) {
         onResolve({ filter: /^(?:typescript|@typescript\/vfs)$/ }, ({ path }) => ({ path, namespace: "left-out" }));

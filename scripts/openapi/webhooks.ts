@@ -7,7 +7,9 @@ const OTHER_TYPES = {
   "webhook.events_missed": "Events were removed before their delivery. Read all groups again.",
 } as const;
 
-/** Maps the first part of an event type to the field that contains the id of the changed resource. */
+/**
+ * Maps the first part of an event type to the field that contains the id of the changed resource, and its description.
+ */
 const RESOURCES: { readonly [part: string]: readonly [field: string, description: string] } = {
   user_group: ["user_group_id", "Id of the user group."],
   viewer_sessions: ["user_group_id", "Id of the user group to which the sessions belong."],

@@ -35,7 +35,7 @@ type Work struct {
 	environment string
 	// SHA-256 digests of the API tokens.
 	apiTokens map[[sha256.Size]byte]bool
-	// Nil if tokens are stored in clear text.
+	// Decrypts tokens. Nil if tokens are stored in clear text.
 	aead   cipher.AEAD
 	prefix string
 }
