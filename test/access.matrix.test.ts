@@ -25,7 +25,7 @@ describeMatrix((place, row) => {
         [{ authorization: `Token ${customer.slice(0, -1)}` }, "UNKNOWN"],
         [{ authorization: `Token ${newApiToken()}` }, "UNKNOWN"],
         [{ "explo-authorization": `Token ${newApiToken()}` }, "UNKNOWN"],
-        // A valid second header does not replace an invalid first header.
+        // If the first header is invalid, the service does not try the second header, although it is valid.
         [{ authorization: "Token unknown", "explo-authorization": `Token ${customer}` }, "UNKNOWN"],
       ];
       for (const [headers, reason] of cases) {
@@ -155,7 +155,7 @@ describeMatrix((place, row) => {
       expect((await client.resolveViewer({ token: group.token }, as.customer)).viewer.properties).toEqual(properties);
       const failure = await failureOf(client.updateUserGroup({ userGroupId, name: "é".repeat(300) }, as.customer));
       expect(failure.fields.violations.map(({ field }) => field)).toEqual(["name"]);
-      // The compressed message is small, but exceeds the limit after decompression.
+      // The compressed message is smaller than the limit. After decompression, the message is larger than the limit.
       const bomb = await failureOf(client.updateUserGroup({ userGroupId, name: "n".repeat(2 ** 21) }, as.customer));
       expect(bomb.fields).toMatchObject({ code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE" });
       client.close();

@@ -119,14 +119,16 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // By rotating a token that expires later, a caller would keep access after the expiry of its own token.
+      // A rotation returns the new secret. If the caller could rotate a token that expires later than the caller's own
+      // token, the caller would still have access after its own token has expired.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);
       const previousTokenTtl = durationFromMs(60_000);
       const next = await own.rotateApiToken({ apiTokenId: id, previousTokenTtl });
       expect(millis(next.apiToken?.expireTime)).toBe(millis(expireTime));
-      // For the replaced secret, GetCaller returns the end of the grace period as the expiry time.
+      // `own` uses the previous secret. For this secret, GetCaller returns the end of the grace period as the expiry
+      // time.
       expect(millis((await own.getCaller({})).expireTime)).toBe(millis(next.apiToken?.graceExpireTime));
       expect(await failureOf(own.rotateApiToken({ apiTokenId: id }))).toEqual(outlives);
     });
@@ -186,8 +188,8 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
     });
 
     it("can be listed by creator and role, and can be revoked together with all API tokens that they issued", async () => {
-      // After a revocation of issued tokens, the API tokens of the environment cannot issue other tokens for some
-      // seconds.
+      // Use a new environment. After the test has revoked issued tokens, API tokens of the environment cannot issue
+      // other tokens for some seconds.
       const own = { url: server.url, environment: newName() };
       const environment = customerOf(own);
       await admin().createEnvironment({ environment });

@@ -28,8 +28,8 @@ const BY_ID = ["LookupUserGroup", "DeleteUserGroup", "RevokeUserGroupTokens"] as
 const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
   ...PAGED.flatMap((method) => [
     ...[-1, 1001, 2 ** 31 - 1].map((pageSize) => [method, { pageSize }, "page_size"] as const),
-    // Each page token is invalid: not base64url, padded, not canonical, not UTF-8, of another list, or of another
-    // length.
+    // Invalid page tokens. In order, they are not base64url, padded, not canonical, not UTF-8, of another list, or have
+    // another length.
     ...["!", "YQ==", "YR", "_w", base64("id"), base64("acme/"), base64("x".repeat(12)), base64("x".repeat(13))].map(
       (pageToken) => [method, { pageToken }, "page_token"] as const,
     ),
@@ -126,7 +126,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s", (runtime) => 
     for (const providedIdPrefix of ["", "g1", "h"]) {
       expect(await failureOf(admin.listUserGroups({ ...page, providedIdPrefix, pageToken }))).toEqual(refused);
     }
-    // The request for the next page may set a different page size.
+    // The request for the next page may set another page size than the first request.
     expect((await admin.listUserGroups({ ...page, pageSize: 1000, pageToken })).userGroups).toHaveLength(9);
   });
 
@@ -207,7 +207,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s", (runtime) => 
       return toBinary(ImportUserGroupsRequestSchema, create(ImportUserGroupsRequestSchema, init));
     };
     const many = one(Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [`k${i}`, i])));
-    // Protobuf merges the concatenated requests into one request with 401 entries.
+    // The body consists of 401 requests, one after another. Protobuf merges them into one request with 401 entries.
     const body = Buffer.concat([many, ...Array.from({ length: 400 }, () => one({}))]);
     const started = performance.now();
     const answer = await send("ImportUserGroups", body, "application/proto");

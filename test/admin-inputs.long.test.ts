@@ -33,7 +33,8 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
     ["ListApiTokens", { pageSize }, "page_size"] as const,
     ["ListAuditEvents", { pageSize }, "page_size"] as const,
   ]),
-  // Each page token is invalid: not base64url, padded, of another list, a path, not canonical, not UTF-8, or too long.
+  // Invalid page tokens. In order, they are not base64url, padded, of another list, a path, not canonical, not UTF-8,
+  // or too long.
   ...["!", "YQ==", base64("a/Customer/"), base64("../a"), "YR", "_w", text(2049)].flatMap((pageToken) => [
     ["ListEnvironments", { environment: undefined, pageToken }, "page_token"] as const,
     ["ListApiTokens", { pageToken }, "page_token"] as const,

@@ -13,7 +13,7 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 import { type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 import { keyOfApiToken } from "./support/stored-keys.ts";
 
-/** Sends an invalid request, for which the service reads only the API token from Redis. Returns the error code. */
+/** Sends an invalid request, so that the service reads only the API token from Redis. Returns the code of the error. */
 async function attempt(server: TestServer, token: string): Promise<string> {
   return (await failureOf(grpcClients(server, token).viewers.resolveViewer({ token: "" }))).code;
 }
@@ -59,8 +59,8 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
   const refusedBy = (server: TestServer, token: string) =>
     waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   /**
-   * Repeats an action until both workers have stayed subscribed during the whole action. If the subscription of a
-   * worker ends, for example because Redis froze for a second, the worker clears its cache.
+   * Repeats an action until both workers were subscribed during the whole action. A subscription can end, for example
+   * because Redis froze for a second. In this case, the worker clears its cache, and the result would prove nothing.
    */
   async function whileSubscribed<T>(make: () => Promise<T>): Promise<T> {
     const subscribers = async () => {
@@ -101,7 +101,7 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
   it("are rejected by a worker that had no subscription during the revocation", async () => {
     const { token, one, two } = await cachedToken();
     const key = await keyOfApiToken(operator, token);
-    // One transaction closes the subscriptions and deletes the token, so no worker can receive the revocation.
+    // Close the subscriptions and delete the token in one transaction, so that no worker receives the revocation.
     const killed = await operator.multi().client("KILL", "TYPE", "pubsub").del(key).exec();
     expect(killed?.map(([, count]) => count)).toEqual([2, 1]);
     for (const server of [one, two]) await refusedBy(server, token);
@@ -173,7 +173,7 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
   it("limits how long a worker accepts cached API tokens while Redis is unavailable", async () => {
     const { redis, server, token } = await start("2s", { REDIS_TIMEOUT: "1s" });
     redis.freeze();
-    // The tokens of the setting API_TOKENS need no Redis.
+    // The service needs no Redis to check a token of the setting API_TOKENS.
     expect(await attempt(server, server.tokens.customer)).toBe(ACCEPTED);
     await waitFor("the cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
     redis.thaw();
@@ -209,7 +209,7 @@ describeWithRedis("workers of one port", () => {
     const operator = newOperator(redis);
     await waitForSubscriptions(operator, 2);
     const { token, id } = await issueToken(server, "resolve");
-    // Each call opens a connection, so the workers take turns.
+    // Each call opens a new connection, so the calls reach all workers in turn.
     const outcomes = () => Promise.all(Array.from({ length: 6 }, () => attempt(server, token)));
     expect(new Set(await outcomes())).toEqual(new Set([ACCEPTED]));
     await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });

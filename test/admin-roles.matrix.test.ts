@@ -13,7 +13,10 @@ import { clientsOfRun } from "./support/matrix.ts";
 import { sharedServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
-/** The required role of each method, written separately from the code. If a method is missing here, the test fails. */
+/**
+ * Maps each method to the role that it requires. This list does not use the list in the code, so the test finds a wrong
+ * role in the code. If a method is missing here, the test fails.
+ */
 const NEEDED: { readonly [method: string]: "open" | "any" | "resolve" | "read" | "manage" | "admin" | "root" } = {
   "usergroup.v1.UserGroupService.GetUserGroup": "read",
   "usergroup.v1.UserGroupService.UpdateUserGroup": "manage",
@@ -74,8 +77,8 @@ const RANKS = ["resolve", "read", "manage", "admin", "root"];
 const roleOf = (caller: Caller) => (caller === "API_TOKENS" ? "manage" : caller);
 
 /**
- * Returns the expected result of an empty request: the reason of the rejection, or `in` if the role suffices. With
- * `in`, the call may still fail for another reason.
+ * Returns the expected result of an empty request. If the role does not suffice, the result is the reason of the
+ * rejection. If the role suffices, the result is `in`. In this case, the call may still fail for another reason.
  */
 function verdict(caller: Caller, method: string): string {
   const needed = NEEDED[method] ?? "unknown";
@@ -163,7 +166,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
       ["/api/viewer", "POST", ViewerService.method.resolveViewer] as const,
     ]) {
       const headers = { ...headersOf(caller), "content-type": "application/json" };
-      // The invalid JSON must not be reported to a caller whose role is too low.
+      // The body is invalid JSON. If the role of the caller is too low, the error must report the role, not the JSON.
       const answer = await fetch(server.url + path, {
         method: verb,
         headers,

@@ -120,8 +120,8 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 
     await admin().createEnvironment({ environment });
     const next = await admin().createApiToken({ environment, displayName: "next", role: Role.ADMIN });
-    // A token of the new environment lists only events of the new environment. ADMIN_TOKEN lists the events of the
-    // deleted and the new environment.
+    // A token of the new environment lists only events of the new environment. ADMIN_TOKEN also lists the events of the
+    // deleted environment with the same name.
     const ofNext = await admin(next.token).listAuditEvents({});
     expect(ofNext.auditEvents.map(({ method }) => method)).toEqual(["CreateApiToken", "CreateEnvironment"]);
     const all = await admin().listAuditEvents({ environment });

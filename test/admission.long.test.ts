@@ -17,7 +17,7 @@ import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const RESOLVE_PATH = "/usergroup.v1.ViewerService/ResolveViewer";
 
-/** A kind of request, and the protocol of its response. */
+/** A kind of request, and the protocol in which the service responds to it. */
 interface WayIn {
   readonly name: string;
   readonly method: string;
@@ -151,7 +151,8 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
         stream.on("close", () => reject(new Error(`closed without a response, after ${i} requests`)));
       });
       expect(status).toBe(401);
-      // Unsent data counts towards the memory limit of the client's session, so the next request waits for the close.
+      // Wait until the stream is closed. Until then, the unsent data of this request counts towards the memory limit of
+      // the session in Node, and the next request could exceed the limit.
       await new Promise((resolve) => stream.once("close", resolve).resume());
     }
     session.destroy();

@@ -33,7 +33,8 @@ it("the audit trail drops events after AUDIT_RETENTION", async () => {
   const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_RETENTION: "3s" } });
   const { groups } = grpcClients(server);
   await groups.getUserGroup({ userGroupId: "a" });
-  // Repeats the update, because a slow machine may list the events only after the retention period.
+  // The retention period is short. On a slow machine, an event may be removed before the test lists the events. So
+  // repeat the update until an event is listed.
   await waitFor("an event is shown", async () => {
     await groups.updateUserGroup({ userGroupId: "a", name: newId() });
     return (await auditEventsOf(server, { userGroupId: "a" })).length > 0;

@@ -77,7 +77,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
       expect((await call(server, bearer(server.tokens.customer))).status).toBe(200);
       expect((await guess(server)).status).toBe(429);
     }
-    // A token that was created after the failures is also accepted.
+    // If a token was created after the failures, the service accepts this token as well.
     const fresh = await issueToken(server, "manage");
     expect((await call(server, bearer(fresh.token))).status).toBe(200);
     // An insufficient role is not an authentication failure.
@@ -107,12 +107,13 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     const server = await start({ TRUSTED_PROXIES: "127.0.0.0/8, 10.0.0.0/8" });
     const by = (forwardedFor: string) => ({ "x-forwarded-for": forwardedFor });
     expect(await guesses(server, 4, by("203.0.113.1"))).toEqual([401, 401, 401, 429]);
-    // The client can add addresses only at the left end of the header, even addresses of other proxies.
+    // A client can send this header with any addresses, even with addresses of proxies. The trusted proxies add their
+    // addresses on the right, so an address that the client sends stands further left and must not count.
     expect(await guesses(server, 1, by("203.0.113.99, 203.0.113.1"))).toEqual([429]);
     expect(await guesses(server, 1, by("198.51.100.1, 203.0.113.1, 10.0.0.9"))).toEqual([429]);
     expect(await guesses(server, 1, by("::ffff:203.0.113.1"))).toEqual([429]);
     expect(await guesses(server, 4, by("203.0.113.2"))).toEqual([401, 401, 401, 429]);
-    // All addresses of an IPv6 network count together.
+    // All addresses of an IPv6 network share one count.
     expect(await guesses(server, 2, by("2001:db8::1"))).toEqual([401, 401]);
     expect(await guesses(server, 2, by("2001:db8::ffff:0:1"))).toEqual([401, 429]);
     expect(await guesses(server, 1, by("2001:db8:0:1::1"))).toEqual([401]);
@@ -156,8 +157,8 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     expect((await http2(servers[1].url, TARGET, { headers })).status).toBe(401);
     await waitFor("the failure over TLS is counted", async () => (await counted()) === 3);
     expect(await operator.keys("ug:rate:*")).toEqual(["ug:rate:address:127.0.0.1"]);
-    // This worker has counted two failures. The worker answers at most four more guesses with 401 before it reads the
-    // shared count from Redis.
+    // This worker itself has counted only two failures. Before this worker reads the shared count from Redis, it
+    // answers at most four more guesses with 401.
     const rest = await Promise.all(Array.from({ length: 10 }, () => guess(servers[0])));
     expect(rest.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
     await waitFor("the other worker also rejects calls", async () => {
@@ -176,7 +177,8 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const sent = sessions.flatMap((session) =>
       Array.from({ length: 30 }, () => http2On(session, TARGET, { headers: bearer(newApiToken()) })),
     );
-    // A response to a later request on each connection shows that all calls have arrived before Redis responds.
+    // Send one more request on each connection. When its response arrives, the server has received all calls. Only then
+    // let Redis respond.
     for (const session of sessions) expect((await http2On(session, "/healthz")).status).toBe(200);
     redis.thaw();
     const statuses = (await Promise.all(sent)).map(({ status }) => status);
@@ -198,12 +200,12 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const flood = Promise.all(Array.from({ length: 10 }, () => guesses(server, 60)));
     for (const { token } of tokens) expect((await call(server, bearer(token))).status).toBe(200);
     expect(new Set((await flood).flat())).toEqual(new Set([429]));
-    // The use of the valid tokens is recorded a second later.
+    // The server writes the last use of a token to Redis a second after the use.
     const operator = newOperator(redis);
     const isNoted = async (token: string) => operator.hexists(await keyOfApiToken(operator, token), "last_use_time");
     for (const { token } of tokens) await waitFor("the use of the token is recorded", () => isNoted(token));
     expect(tokenReadsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
-    // Neither a malformed token nor the rejection of a call costs a Redis command.
+    // A malformed token causes no Redis command. A call that the limit rejects causes no Redis command either.
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(`${newApiToken()}x`))).status).toBe(429);
     expect((await monitor.commands()).filter((command) => /ug:(?:\{\d+\}:api-token|rate:)/.test(command))).toEqual([]);
   });

@@ -28,7 +28,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
       const before = await readsOf(client);
       const answers = await Promise.all(names.map((name) => client.echo(name)));
       expect(answers).toEqual(names);
-      // Redis has read from the connection once for all commands, and once for INFO.
+      // Redis has read from the connection twice: once for all commands together, and once for INFO.
       expect((await readsOf(client)) - before).toBe(2);
     }
   });
@@ -37,7 +37,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
     const scripted = client as Redis & { echoTwice(text: string): Promise<string[]> };
     const binary = Buffer.from([0, 0xff, 13, 10]);
     const [twice, , bytes, piped] = await Promise.all([
-      // Redis has not cached this script yet, so ioredis must also send the text of the script.
+      // Redis has not cached this script yet. So ioredis must send the command again, with the text of the script.
       scripted.echoTwice("a"),
       client.set("binary", binary),
       client.getBuffer("binary"),
@@ -57,7 +57,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
     await expect(lost).rejects.toThrow();
     await once(client, "ready");
     expect(await client.get("lost")).toBeNull();
-    // A graceful disconnect first sends the buffered data.
+    // With the argument true, `disconnect` first sends the buffered data, and then closes the connection.
     const counted = client.incr("count");
     client.disconnect(true);
     expect(await counted).toBe(1);

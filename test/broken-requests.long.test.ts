@@ -10,7 +10,7 @@ const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionIn
 describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   const server = suiteServer({ runtime });
   afterEach(async () => {
-    // The same process must still serve calls after every case.
+    // After every case, the process must still serve calls. It must not have been restarted.
     const headers = { authorization: `Token ${server.tokens.customer}` };
     expect((await http1(server.url, "/api/user?user_group_id=alive", { headers })).status).toBe(200);
     expect((await http2(server.url, "/healthz")).status).toBe(200);
@@ -41,7 +41,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
         ),
       );
       const answers = await Promise.all(requests.map((request) => rawBytes(server.url, request)));
-      // If a stream needs HTTP/2, Connect responds with 505.
+      // Connect responds with 505 if the RPC is a stream that needs HTTP/2.
       for (const { bytes } of answers) expect(bytes.toString()).toMatch(/^HTTP\/1\.1 (?:[2-4]\d\d|505) /);
     });
 

@@ -94,7 +94,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
 
   it("names the caller: an entry of API_TOKENS by its name or a keyed digest, and ADMIN_TOKEN as root", async () => {
     const line = await send("/api/user", server.tokens.untagged, { user_group_id: "a" });
-    // The request rotates the token of a group that does not exist. The log line still contains the id of the group.
+    // The request rotates the token of a group that does not exist. Even so, the log line contains the id of the group.
     expect(whoIn(line)).toEqual({
       environment: server.environment,
       api_token_id: expect.stringMatching(/^static-[0-9a-f]{10}$/),
@@ -115,7 +115,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
       const listed = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, named);
       expect(whoIn(listed)).toEqual({ ...root, environment: server.environment + suffix });
     }
-    // An invalid environment name is not logged, because the name may be long.
+    // If the name of an environment is invalid, it is not logged, because an invalid name can have any length.
     const unnamed = { environment: { name: "no name ".repeat(1000) } };
     const refused = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, unnamed);
     expect(refused).toMatchObject({ code: "invalid_argument", peer: "127.0.0.1" });

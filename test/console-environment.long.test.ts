@@ -101,7 +101,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await press("button", "I have stored the token: close");
     expect(await contentOf(page)).not.toContain(rotated);
 
-    // Without a grace period, the rotation revokes the secret in use immediately, so the console requires a
+    // If the grace period is 0, the rotation immediately revokes the secret in use. So the console requires a
     // confirmation.
     await press("button", "Rotate");
     await type("Grace period", "0s");
@@ -182,7 +182,8 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await enter("Done by", id);
     await page.getByText("No event matches the filter.").waitFor();
     await page.getByText(`ugs audit --actor ${id} --method RevokeApiToken --since 1h`).waitFor();
-    // The service returns short pages if a filter matches few events. The console shows these pages as one page.
+    // If a filter matches few events, the service returns pages with few events. The console combines them into one
+    // page.
     await page.route("**/ListAuditEvents", async (route) => {
       const request = { ...(route.request().postDataJSON() as object), pageSize: 1 };
       await route.continue({ postData: JSON.stringify(request) });
@@ -222,7 +223,8 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     page.on("request", () => void calls++);
     const second = await revoke();
     await page.clock.fastForward(60_000);
-    // If the console requested events, the request would be sent within one frame.
+    // While the page is hidden, the console must request no events. If it did, it would send the request within one
+    // frame.
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)));
     expect(calls).toBe(0);
     await setVisible("visible");
@@ -267,7 +269,8 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await alert("The service could not be reached").filter({ hasText: "Your input is still here." }).waitFor();
     await page.unroute("**/UpdateUserGroup");
 
-    // Another user revokes the token. The dialog reports the revocation, and then opens the sign-in dialog.
+    // Another user revokes the token. The console reports the revocation in the dialog. Then it opens the sign-in
+    // dialog.
     const revoke = ({ id: apiTokenId }: { readonly id: string }) =>
       adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId });
     await revoke(first);
@@ -309,8 +312,8 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await press("button", "Save");
     await says("Saved the user group globex: name.");
 
-    // After a sign-in with a token of another environment, the page shows the other environment, which lacks this
-    // group.
+    // The user signs in with a token of another environment. The page then shows that environment, which does not
+    // contain this group.
     await press("button", "Edit");
     await type("Name", "Globex Inc.");
     await revoke(second);
@@ -350,7 +353,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await page.getByText("API_TOKEN_UNKNOWN").waitFor();
     await checkViews("the overview");
 
-    // Without a mouse, arrow keys move through the samples.
+    // A user who has no mouse moves through the samples with the arrow keys.
     const values = page.locator(".chart-values").first();
     await values.getByText("Latest").waitFor();
     await charts.first().focus();
@@ -379,7 +382,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await page.getByText(`Calls of ${name} in the last hour`).waitFor();
     await charts.first().waitFor();
 
-    // First, another process answers the requests. Then, the requests fail.
+    // Simulate that another worker process answers the requests. Later, simulate that the requests fail.
     await page.route("**/GetMetricsHistory", async (route) => {
       const response = await route.fetch();
       await route.fulfill({ response, json: { ...(await response.json()), instance: crypto.randomUUID() } });
@@ -475,7 +478,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
   });
 });
 
-/** Returns a JSON response of GetMetricsHistory for an hour with a load peak. The service refused calls in the peak. */
+/** Returns a JSON response of GetMetricsHistory for one hour. In this hour, the load has a peak with refused calls. */
 function busyHour() {
   const last = Math.floor(Date.now() / 10_000) * 10_000;
   const samples = Array.from({ length: 360 }, (_, i) => {

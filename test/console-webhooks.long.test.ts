@@ -101,7 +101,7 @@ describeWithChromium("the console, used by keyboard on the pages of webhooks", (
     await readAgain("the delivery is logged", 1);
     await logged.filter({ hasText: "delivered, 204" }).waitFor();
     await picture("webhook");
-    // The service refuses a test delivery shortly after another one.
+    // The service refuses a test delivery if the previous test delivery was a short time ago.
     await admin.testWebhook({ webhookId: id }).catch(() => undefined);
     await press("button", "Send a test");
     await alerts("WEBHOOK_TEST_LIMITED");
@@ -151,7 +151,7 @@ describeWithChromium("the console, used by keyboard on the pages of webhooks", (
     await logged.filter({ hasText: "the endpoint answered 500" }).first().waitFor();
     await page.getByText(/The webhook is enabled, \d+ failed attempts?\. Events since/).waitFor();
     await checkViews("a webhook that fails");
-    // The service refuses a test delivery shortly after another one, so the test repeats it.
+    // The service refuses a test delivery if the previous one was a short time ago. So repeat the test delivery.
     const refused = page.locator(".live", {
       hasText: "The test was not delivered: the endpoint answered 500. See the log",
     });
@@ -160,7 +160,7 @@ describeWithChromium("the console, used by keyboard on the pages of webhooks", (
       await page.getByRole("button", { name: "Wait …" }).waitFor({ state: "detached" });
       return (await refused.count()) > 0;
     });
-    // Simulates three days of failures, after which the service disables a webhook.
+    // After three days of failures, the service disables a webhook. Simulate the response for such a webhook.
     await page.route(
       "**/GetWebhook",
       async (route) => {

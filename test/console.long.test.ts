@@ -43,7 +43,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
   }
 
   it("signs in with a token of a sufficient role, and shows the reason if it rejects a token", async () => {
-    // The script removes this notice, which is for browsers without scripts.
+    // The page contains this notice until the script of the console removes it.
     const loading = "The console is loading.";
     expect(await (await fetch(`${server.url}/console/`)).text()).toContain(loading);
     const { page, enter, press, says, alerts, checkViews, picture, signIn, leave } = await openConsole(
@@ -51,8 +51,8 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
       server.url,
     );
     expect(await page.getByText(loading).count()).toBe(0);
-    // On a busy machine, several attempts may be necessary. The script renders the page before the end of
-    // DOMContentLoaded.
+    // The script renders the page before the event DOMContentLoaded ends, so measure the time until that end. On a busy
+    // machine, several attempts may be necessary.
     await waitFor("the page is interactive within a second", async () => {
       await page.reload();
       await page.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -94,13 +94,13 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     expect(await page.locator(".live").innerText()).toBe("");
     expect(await page.getByRole("table").count()).toBe(0);
     await checkViews("signed out");
-    // If the machine has slept, a key event may arrive before the timers. In this case, the key event must end the
-    // session.
+    // After the machine has slept, a key event may arrive before the timers run. If the time limit has passed by then,
+    // the key event must end the session.
     await signIn(ADMIN_TOKEN);
     await page.clock.setSystemTime(Date.now() + 2 * 3_600_000);
     await page.keyboard.press("Tab");
     await page.getByText("You were signed out").waitFor();
-    // The console also forgets a token that was typed but not submitted.
+    // If a token was typed but not submitted, the console forgets this token as well.
     const field = page.getByLabel("ADMIN_TOKEN, or an API token of role admin");
     await type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
     await page.clock.fastForward("15:01");
@@ -217,8 +217,8 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await press("link", "it's acme");
     await page.getByRole("heading", { name: "User group it's acme" }).waitFor();
     await picture("user group");
-    // Each shown program must run unchanged. The program contains the id of the group, and reads the token from an
-    // environment variable.
+    // Users copy the shown programs and run them without changes. So a program contains the id of the group, and reads
+    // the token from an environment variable.
     const program = page.locator(".snippets pre");
     for (const [language, words] of [
       ["curl", "$API_TOKEN"],
@@ -363,7 +363,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await press("button", "Cancel");
     await stay();
     const requested = page.waitForEvent("dialog");
-    // The browser asks for confirmation. If the user declines, the reload never finishes.
+    // The browser asks the user for confirmation. The test declines, so the reload does not happen.
     const reloading = page.evaluate(() => location.reload());
     expect((await requested).type()).toBe("beforeunload");
     await (await requested).dismiss();
@@ -405,7 +405,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await says("130 user groups are shown");
     expect(await rows.count()).toBe(131);
     expect(await page.getByRole("button", { name: "Show more" }).count()).toBe(0);
-    // With ADMIN_TOKEN, the page shows that only an API token can create a user group.
+    // The user has signed in with ADMIN_TOKEN. So the page shows that only an API token can create a user group.
     await page.getByText("To create a user group, sign in with an API token").waitFor();
     await page.getByText("ugs group list --env initech/Customer").waitFor();
     await leave();
@@ -464,7 +464,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await picture("get started");
     await grpcClients(own, token).groups.updateUserGroup({ userGroupId: "acme", name: "Acme Ltd." });
     await isDone("A message was delivered.");
-    // When the service is in use, the first page has no link to the steps.
+    // Now a back end uses the service, so the first page has no link to the steps any more.
     await press("link", "Environments");
     await page.getByRole("link", { name: "contoso/Customer" }).waitFor();
     expect(await page.getByRole("link", { name: "Show the steps" }).count()).toBe(0);
@@ -521,7 +521,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "User groups" }).waitFor();
     await page.getByText("evil").waitFor();
-    // Invisible characters are shown as code points, and a truncated id keeps its beginning and end.
+    // An invisible character is shown as its code point. If an id is truncated, its beginning and its end are shown.
     expect(await page.getByRole("row").filter({ hasText: "evil" }).innerText()).toContain("evilU+202Ename");
     const cut = page.getByTitle(long, { exact: true });
     expect(await cut.innerText()).toMatch(/^urn:customer:0123456789.…\S*:north-east/);
@@ -587,7 +587,8 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     expect(await page.getByRole("table").getAttribute("aria-rowcount")).toBe("5001");
     const last = page.getByRole("row").filter({ hasText: longest });
     expect(await last.getAttribute("aria-rowindex")).toBe("5001");
-    // After each scroll, no visible position is blank, and each row has its position in the complete table.
+    // After each scroll, every visible position has a row. `aria-rowindex` of a row is its position in the complete
+    // table.
     const withoutBlanks = async () => (await rowsInSight(page)).blank === 0;
     for (const [top, id] of [
       [1000 * 44, "group-1000"],
@@ -661,7 +662,7 @@ function expectFocus(locator: Locator, what: string): Promise<boolean> {
   return waitFor(`${what} has the focus`, () => locator.evaluate((each) => each === document.activeElement));
 }
 
-/** Measures a long table in the next frame: its positions without a row, its row heights, and its column widths. */
+/** Measures a long table in the next frame. Returns the number of visible positions that have no row, and sizes. */
 function rowsInSight(page: Page) {
   return page.evaluate(async () => {
     await new Promise(requestAnimationFrame);

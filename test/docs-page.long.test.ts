@@ -65,13 +65,13 @@ describeWithChromium("the page of the API in Chromium", () => {
     );
 
     await authorize(page, server.tokens.customer);
-    // Until the user allows changes, only operations that change nothing can be called.
+    // At first, the user can call only operations that change nothing. To call the others, the user must allow changes.
     const tryOut = (id: string) => page.locator(`[id="${id}"] .try-out__btn`);
     expect(await Promise.all([GET_USER, LOOKUP].map((id) => tryOut(id).count()))).toEqual([0, 1]);
     await page.getByLabel("Allow calls that change data").check();
     const { status, body } = await tryGet(page, "from-the-page");
     expect(status).toBe("200");
-    // The page sends no values for empty fields.
+    // If a field of the form is empty, the page does not send the field.
     expect(JSON.parse(body)).toMatchObject({ success: 1, new_user_group: true, user_group: { properties: null } });
     expect(await page.locator(".curl").first().innerText()).toContain("Authorization");
     expect(await page.evaluate(() => globalThis.document.body.innerText)).not.toContain(server.tokens.customer);
@@ -133,7 +133,7 @@ describe("unauthenticated clients of the page", () => {
       raw.push(ask.repeat(8));
     }
     await idle(server.pid);
-    // 1,600 copies would need 2.7 GB of memory.
+    // The server must not keep a copy for each response. The 1,600 copies would need 2.7 GB of memory.
     expect(residentBytesOf(server.pid) - before).toBeLessThan(64 * 1024 * 1024);
     for (const raw of unread) raw.socket.resume();
     await waitFor("all clients have a response", () => unread.every((raw) => raw.received().byteLength > 0));

@@ -67,7 +67,7 @@ const {
 } = DEFAULT_LIMITS;
 const { maxConnections, authFailureLimit } = await loadConfig({});
 
-/** Returns each row and each list item that contains figures: the label, then the figures. */
+/** Returns the rows and list items that contain figures. Each result starts with the label, followed by the figures. */
 function figuresIn(document: string, section: string) {
   return figuresByRow(document, section).filter(([, ...figures]) => figures.length > 0);
 }
@@ -108,7 +108,8 @@ describe("the documented limits equal the limits of the code", () => {
       ["groups of an import", groups.maxItems],
       ["items of a page", 1, page.lessThan.value, MAX_PAGE_BYTES],
       ["imported token of another system", imported.minLen, imported.maxLen],
-      // One of the environment numbers is never used, so the limit is one less.
+      // One environment number is never used. So the maximum number of environments is one less than the number of
+      // numbers.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
       ["violations in an error", MAX_VIOLATIONS],
@@ -123,7 +124,8 @@ describe("the documented limits equal the limits of the code", () => {
       ["connection before its first byte or TLS handshake", firstByteTimeoutMs],
       ["headers", headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
       ["streams per HTTP/2 connection", MAX_HTTP2_STREAMS],
-      // The server sends a ping at the second check at the latest.
+      // The server sends a ping at the second check at the latest. If the connection is still silent after
+      // `UNANSWERED_CHECKS` more checks, the server closes it.
       ["silent HTTP/2 connection", (UNANSWERED_CHECKS + 2) * deadSessionCheckMs],
       [
         ...(["request body", arrivalTimeoutMs, MAX_MESSAGE_BYTES] as const),

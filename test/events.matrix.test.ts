@@ -18,7 +18,7 @@ it("docs/events.md lists all types of events", () => {
   expect(listed.sort()).toEqual([...EVENT_TYPES].sort());
 });
 
-/** The grpc-js transport of the tests does not support streams. */
+/** The clients without grpc-js, because the grpc-js transport of the tests does not support streams. */
 const STREAMING_CLIENTS = clientsOfRun(ADMIN_CLIENTS).filter(({ isGrpcJs }) => !isGrpcJs);
 
 describe.each(RUNTIMES)("WatchEvents on %s", (runtime) => {

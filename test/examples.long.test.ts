@@ -19,7 +19,7 @@ const EXAMPLES = [
 
 const read = (name: string, file: string) => readFileSync(join(ROOT, "examples", name, file), "utf8");
 
-/** Makes install commands faster: the commands use the pip of the tests, and do not compile Python files. */
+/** Returns a faster form of the install commands. They use the pip of the tests, and do not compile Python files. */
 function quickly(install: string): string {
   const requirements = join(ROOT, "packages/client-python/requirements.txt");
   const programs = pythonPrograms("client-python", requirements, "the example in Python is");
@@ -68,7 +68,7 @@ describeWithChromium("an example, started with the commands of its README", () =
         const text = () => page.locator("#data").textContent();
         await waitFor("the page shows the data", async () => (await text()) === "bob of acme has the plan gold");
       };
-      // The example must work although the clock of the browser is one day ahead.
+      // The clock of the browser is one day ahead. Even so, the example must work.
       await page.clock.install({ time: Date.now() + 86_400_000 });
       await page.goto(url);
       await shown();
@@ -80,7 +80,7 @@ describeWithChromium("an example, started with the commands of its README", () =
       expect(sessions()).toBe(1);
       await page.clock.fastForward("01:05");
       await waitFor("the page has a new session", () => sessions() === 2);
-      // The back end rejects the session once, as after a revocation.
+      // Simulate a revocation: the back end rejects the session once.
       await answers.texts();
       await page.route("**/data", (route) => route.fulfill({ status: 401 }), { times: 1 });
       await page.reload();

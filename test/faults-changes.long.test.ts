@@ -65,7 +65,7 @@ describeWithRedis.each(RUNTIMES)("on %s, a failed change", (runtime) => {
       return { userGroupId, reason, name: await nameOf(userGroupId) };
     });
     const outcomes = await Promise.all(reported);
-    // Every queued WAIT ends during this pause.
+    // This pause is longer than the timeout of WAIT, so every queued WAIT ends before the next step.
     await pause(5000);
     for (const { userGroupId, reason, name } of outcomes) {
       expect(["STORE_UNAVAILABLE", "TOO_FEW_REPLICAS"]).toContain(reason);
@@ -115,7 +115,8 @@ describeWithRedis("a busy process", () => {
     for (let round = 0; round < 5; round++) {
       const answers = Array.from({ length: 50 }, () => client.run("get", "hgetall", ["x"]));
       const ping = client.check("reads");
-      // The process sends the commands in this turn of the event loop. Redis answers while the process is busy.
+      // The process sends the commands in this turn of the event loop. Then block the process, so that the answers of
+      // Redis arrive while the process is busy.
       setImmediate(() => setImmediate(() => block(500)));
       expect(await Promise.all(answers)).toEqual(answers.map(() => ({})));
       await ping;

@@ -26,7 +26,7 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     await redis.restart();
     expect(await lost).toBe(false);
     await waitFor("the connection is ready again", () => ready === 2);
-    // The test waits for longer than the timeout of the commands on the old connection.
+    // Wait for longer than the timeout of the commands on the old connection. This timeout must not break the new one.
     const end = performance.now() + 2500;
     for (let pings = 0; performance.now() < end; pings++) {
       await client.check("reads").catch((error) => expect.fail(`ping ${pings}: ${error.cause?.message}`));
@@ -75,7 +75,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       [second, first, one],
     ] as const) {
       await waitFor("the replica is in sync", () => link(replica));
-      // The proxy keeps existing connections to the old primary, which becomes a replica.
+      // The proxy opens new connections to the new primary. Existing connections still lead to the old primary, which
+      // becomes a replica.
       proxy.switchTo(port.port);
       await primary.call("FAILOVER");
       await waitFor("the roles have changed", async () => (await replica.role())[0] === "master");
@@ -103,7 +104,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     await waitFor("the roles have changed", async () => (await second.role())[0] === "master");
     const change = () => groups.updateUserGroup({ userGroupId: "a", name: "after" });
     await waitFor("changes succeed again", () => succeeds(change()));
-    // The old primary no longer replicates from the new primary.
+    // Separate the old primary from the new primary. Then only the new primary has the name that the test writes.
     await first.replicaof("127.0.0.1", await freePort());
     await second.hset(await groupKeyOf(second, server, "a"), FIELD.name, "of the new primary");
     await waitFor("the group is read from the new primary", async () => {

@@ -9,7 +9,7 @@ import type { TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** `REDIS_TIMEOUT`, and the tolerance for a busy machine, in milliseconds. */
+/** `REDIS_TIMEOUT`, and the extra time that a busy machine may need, in milliseconds. */
 const TIMEOUT_MS = 500;
 const SLACK_MS = 20_000;
 const UNAVAILABLE = { code: "Unavailable", reason: "STORE_UNAVAILABLE" };
@@ -24,14 +24,14 @@ async function expectOutage(server: TestServer, token: string): Promise<void> {
     () => groups.rotateUserGroupToken({ group: { case: "userGroupId", value: "a" }, requestId: "r" }),
     () => viewers.resolveViewer({ token }),
   ];
-  // The calls run first one by one and then concurrently, because a call must not wait for earlier calls.
+  // First make the calls one by one. Then make them concurrently, because a call must not wait for the other calls.
   for (const call of calls) await expectInTime(call);
   await Promise.all(calls.map(expectInTime));
   const headers = { Authorization: `Token ${server.tokens.customer}` };
   const rest = await fetch(`${server.url}/api/user?user_group_id=a`, { headers });
   expect(rest.status).toBe(503);
   expect(await rest.json()).toMatchObject({ success: 0, error: { reason: "STORE_UNAVAILABLE" } });
-  // For a moment, the service may report a cached readiness from before the outage.
+  // The service caches its readiness for a moment. So it may still report the readiness from before the outage.
   await waitUntilReady(server, false);
   for (const path of ["/healthz", "/metrics"]) expect((await fetch(`${server.url}${path}`)).status).toBe(200);
   expect(await healthOf(server).check({})).toMatchObject({ status: Status.NOT_SERVING });

@@ -123,8 +123,8 @@ it.skipIf(redisUrl === undefined).each(RUNTIMES)(
   "on %s, the terminal shows the number of workers, and Ctrl-C stops the workers",
   async (runtime) => {
     const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
-    // With WORKERS, the script start:deno grants an additional permission. The test does not use `npm start`, because
-    // `npm start` always builds first.
+    // On Deno, use the npm script, because it grants the permission that WORKERS needs. On Node, do not use `npm
+    // start`, because `npm start` always builds first.
     const session = terminal(runtime === "deno" ? COMMANDS.deno : BARE.node, env);
     await waitFor("the service is ready", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
     session.type("\x03");
@@ -149,7 +149,7 @@ describe("npm, stopped by a signal to its own process,", () => {
   it("does not start the service if the signal arrives during the build", async () => {
     const port = await freePort();
     const script = npm(["start"], port);
-    // npm forwards signals only after the start of the script, so the test waits for the shell, the build and esbuild.
+    // npm forwards signals only after the script has started. So wait until the shell, the build and esbuild run.
     const pids = await waitFor("the build is running", () => {
       const found = descendants(script.pid);
       return found.length > 2 ? found : undefined;

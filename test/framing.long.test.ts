@@ -6,7 +6,10 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { newServer, suiteServer } from "./support/opened.ts";
 
-/** A request that follows an ambiguous request. The client could confuse the responses to the two requests. */
+/**
+ * A request that follows an ambiguous request on the same connection. If the server misread the end of the ambiguous
+ * request, the client would take the response to one request for the response to the other.
+ */
 const NEXT = "GET /healthz?next HTTP/1.1\r\nHost: x\r\n\r\n";
 const chunked = "3\r\nabc\r\n0\r\n\r\n";
 

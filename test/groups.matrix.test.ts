@@ -79,7 +79,7 @@ describeMatrix((place, row) => {
       const other = { userGroupId, name: "Other", mapping: { a: "b" }, properties: { other: 1 } };
       const second = await client.getUserGroup(other, as.customer);
       expect(second.newUserGroup).toBe(false);
-      // REST returns the name and properties of the request instead of the stored values.
+      // The group already exists. REST returns the name and the properties of the request instead of the stored values.
       const { name, properties } = isRest ? other : before;
       expect(second.group).toEqual({ ...first.group, name, properties });
       expect(await stored(userGroupId)).toEqual(before);
@@ -137,7 +137,7 @@ describeMatrix((place, row) => {
       expect(await stored(userGroupId)).toMatchObject({ name: "All", mapping: {}, properties: null });
     });
 
-    // In REST, the keys of the body are the mask, so REST cannot express these masks.
+    // Over REST, the keys of the body are the mask. So a REST request cannot contain these masks.
     if (!isRest) {
       it.each(["etag", "name,token", "name,*", "mapping.schema"])("rejects the mask %s", async (updateMask) => {
         const { client, as } = place;

@@ -89,7 +89,7 @@ const REST = new Map<DescMethod, readonly [httpMethod: string, path: string]>([
 /** Fields that REST reads from headers. A header contains bytes, not Unicode text. */
 const IN_HEADERS: ReadonlySet<string> = new Set(["etag", "request_id"]);
 
-/** An encoding of requests, with the methods that the test calls and their paths. */
+/** An encoding of requests, the methods that the test calls in this encoding, and the paths of the methods. */
 interface Way {
   readonly name: string;
   readonly type: string;
@@ -130,14 +130,14 @@ const HALF_IN_BYTES = Buffer.from([0xed, 0xa0, 0x80]);
 const NO_UNICODE =
   /must be .*well-formed Unicode|values are strings, and must occur only once|is not a valid \S+ in protobuf's binary format/;
 
-/** Bodies so deeply nested that the error does not name the invalid field. */
+/** Bodies whose nesting is so deep that the error cannot name the invalid field. */
 const DEEP: readonly (readonly [title: string, body: string])[] = [
   ["1,000 levels of objects", `{"user_group_id":"a","properties":${'{"a":'.repeat(1000)}1${"}".repeat(1000)}}`],
   ["400,000 levels of arrays", `{"user_group_id":"a","properties":{"a":${"[".repeat(400_000)}${"]".repeat(400_000)}}}`],
   ["900,000 unclosed brackets", `{"user_group_id":"a","properties":${"[".repeat(900_000)}`],
 ];
 
-/** Bodies with deep nesting in an unknown field. The service may ignore or reject this field. */
+/** Bodies whose deep nesting is in an unknown field. The service may ignore the field, or reject the body. */
 const DEEP_ELSEWHERE: typeof DEEP = [
   [
     "150,000 levels of objects with spaces",
@@ -174,7 +174,7 @@ const KEPT: readonly string[] = [
 ];
 
 describe.each(RUNTIMES)("the service on %s", (runtime) => {
-  // The same process must survive all cases.
+  // All cases use the same process, because no case may crash it.
   const server = sharedServer({ runtime });
 
   const headers = () => ({ authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" });

@@ -14,7 +14,7 @@ import { newTerminal } from "./support/terminal.ts";
 const API_TOKEN = "0123456789abcdef";
 const API_TOKENS = `e/Customer=${API_TOKEN}`;
 
-/** The commands of docs/operations/install.md, by tool. */
+/** Maps each tool to its commands in docs/operations/install.md. */
 const COMMANDS = {
   npx: { service: ["npx", "--yes", "user-group-service"], ugs: ["npx", "--yes", "-p", "user-group-service", "ugs"] },
   deno: {
@@ -43,8 +43,8 @@ function newTarball(): string {
 }
 
 /**
- * Creates a home folder without caches, and a registry that contains only the packed service. Returns an empty folder,
- * and the environment of commands that use this home and registry.
+ * Creates a home folder that has no caches, and a registry that contains only the packed service. Returns an empty
+ * folder, and the environment variables with which commands use this home folder and this registry.
  */
 async function newHome(): Promise<{ readonly cwd: string; readonly env: { readonly [name: string]: string } }> {
   const tarball = newTarball();

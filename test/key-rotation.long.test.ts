@@ -51,7 +51,8 @@ describeWithRedis("the key that encrypts tokens", () => {
         pageSize: 1000,
         validateOnly: true,
       });
-      // Without the rotation, the load would re-encrypt far fewer tokens.
+      // Wait until the rotation command has encrypted many tokens. The load alone would encrypt far fewer with the new
+      // key.
       return tokenKeyUses.some(({ tokenKeyId, userGroupCount }) => tokenKeyId === "new" && userGroupCount > 900n);
     });
     killed.signal("SIGKILL");
@@ -64,8 +65,8 @@ describeWithRedis("the key that encrypts tokens", () => {
     const code = await resumed.exited();
     const ended = performance.now();
     const seconds = (ended - began) / 1000;
-    // A worker that encrypts with the old key records the time every ten seconds. The worker may use this key for half
-    // a minute after the last record.
+    // A worker that encrypts with the old key records the time of use every ten seconds. After the last record, the
+    // worker may use the key for another half minute. In that time, the command exits with 5.
     const isInUse = resumed.output().includes("a worker encrypted with the key at");
     expect(code).toBe(isInUse ? 5 : 0);
     expect(isInUse || ended - swapped > 15_000).toBe(true);

@@ -10,7 +10,7 @@ import { sharedServer } from "./support/opened.ts";
 
 /** Header size that many clients and proxies accept, in bytes. */
 const HEADER_LIMIT = 8 * 1024;
-/** Maximum length of a quoted key in characters, including the truncation mark. */
+/** Maximum length of a key that an error quotes, in characters. Includes the mark for a truncated key. */
 const MAX_QUOTED = 65;
 
 const COUNT = 950;
@@ -69,7 +69,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
       expect(sizeOf(trailers) + sizeOf(answer.headers)).toBeLessThan(HEADER_LIMIT);
       const rest = await http1(server.url, "/api/user", {
         headers: { ...headers, "content-type": "application/json" },
-        // The test sends fewer entries than over gRPC, because escapes make JSON up to six times as large.
+        // Send fewer entries than over gRPC. In JSON, escapes make a text up to six times as large.
         body: JSON.stringify({
           user_group_id: "many",
           mapping: Object.fromEntries(Object.entries(mapping).slice(0, 600)),

@@ -73,7 +73,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect(viewer.json()).toMatchObject({ sub: user_group_id, team_id, mapping, properties });
     const { userGroup } = await adminOf(server.url, adminToken).lookupUserGroup({ userGroupId: user_group_id });
     expect([userGroup?.teamId, userGroup?.mapping]).toEqual([BigInt(team_id), mapping]);
-    // A customer and a user group with the same id are the same group.
+    // If a customer and a user group have the same id, they are the same group.
     expect((await hosted.createCustomer({ provided_id: user_group_id })).customer.token).toBe(token);
 
     const updated = await hosted.updateUserGroup({ user_group_id, name: "Example 2" });

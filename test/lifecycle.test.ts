@@ -32,8 +32,8 @@ async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}
 }
 
 /**
- * Holds back all requests to the store, makes a call, and waits until the metrics report the call as in flight. A
- * request at the proxy does not prove that the call is in flight, because the server also sends its own requests.
+ * Holds back all requests to the store, makes a call, and waits until the metrics report that the call is in flight. Do
+ * not wait for a request at the proxy instead: the server also sends requests that do not belong to a call.
  */
 async function inFlight<T>(
   { server, proxy }: SlowServer,
@@ -102,7 +102,7 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   await waitFor("GOAWAY arrives", () => goaway !== undefined);
   const wasClosed = says(server, "closed");
   proxy.allow(Number.POSITIVE_INFINITY);
-  // The health check may also wait for the store.
+  // The health check may wait for the store as well, so allow requests before this line.
   await watching;
   return {
     wasClosed,
@@ -111,7 +111,7 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
     reported: ["shutting down", "closed", "not closed in time"].map((text) => says(server, text)),
     goaway,
     idleFrames: http2?.frames().map(({ type }) => type),
-    // If the store responds too late for a health check, the watcher may receive further statuses in between.
+    // If the store responds too late for a health check, the watcher may receive other statuses between these two.
     watched: [watched.at(0), watched.at(-1)],
   };
 }

@@ -61,8 +61,8 @@ describeWithRedis("the memory of a group in Redis", () => {
   it("is at most 560 bytes with its indexes, or 1.9 times the data if the properties are long; an event takes at most 180 bytes", async () => {
     const store = storeOf();
     /**
-     * Deletes the events and then all other keys, and returns the memory that each deletion frees, in bytes. Uses one
-     * transaction, because Redis could free its own buffers between single commands.
+     * Deletes the events, and then all other keys. Returns the memory that each of the two deletions frees, in bytes.
+     * Uses one transaction, because between single commands Redis could also free buffers.
      */
     const bytesOf = async (events: readonly string[]) => {
       const steps = redisOf(client)

@@ -71,7 +71,7 @@ describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime)
     const [last] = all.samples.slice(-1);
     expect((await root.getMetricsHistory({ startTime: last?.endTime })).samples.length).toBeLessThan(3);
 
-    // With an API token, the history contains only the calls of its environment.
+    // If the caller uses an API token, the history contains only calls in the environment of that token.
     const own = adminOf(server.url, (await issueToken(server, "admin")).token);
     expect(totalOf(await own.getMetricsHistory({}))).toMatchObject({ calls: 31, redis: {} });
     const ofOwn = await own.getMetricsHistory({ environment });

@@ -68,7 +68,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect((await post("/api/viewer", { token })).active).toBe(true);
     for (let i = 0; i < 2; i++) expect((await post("/api/viewer", { token: session })).active).toBe(true);
     await post("/api/viewer", { token: `${session}x` });
-    // A rotation without a grace period revokes the token and its session.
+    // If a rotation has no grace period, it revokes the token and the sessions of the token.
     await post("/api/user", { current_token: token });
     await post("/api/viewer", { token });
     await post("/api/viewer", { token: session });
@@ -208,7 +208,8 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     const seen = new Set<string>();
     for (let i = 0; i < 20; i++) {
       const { body } = await http1(server.url, "/metrics");
-      // A collection takes several milliseconds of CPU time, so the set counts the collections.
+      // Each collection of the metrics takes CPU time, so each collection reports another value. The set counts the
+      // collections.
       seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(body.toString())?.[1] ?? expect.fail("no CPU time"));
       expect((await http1(server.url, "/metrics", { method: "HEAD" })).status).toBe(200);
     }

@@ -18,10 +18,15 @@ import {
 import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-/** Short timeouts for a Redis that does not respond, because the test waits for the whole timeout. */
+/**
+ * Short timeouts for the cases in which Redis does not respond. In these cases, the test waits for the whole timeout.
+ */
 const BRIEFLY = { timeoutMs: 500, connectMs: 2000 };
 
-/** Returns the reason why the service cannot use a Redis, or `opened`. The default timeouts suit a busy machine. */
+/**
+ * Returns the reason why the service cannot use a Redis. If the service can use the Redis, returns `opened`. The
+ * default timeouts are long, so that no timeout ends on a busy machine.
+ */
 async function fault(url: string, options: Partial<OpenOptions> = {}) {
   const patiently = { timeoutMs: 10_000, connectMs: 60_000 };
   const opened = await openRedis(url, { ...patiently, ...options }).catch((error: unknown) => error);
@@ -203,7 +208,7 @@ it.each(Object.entries(BREAKS))("if the host %s, the error names no options of i
   );
   for (const each of faults) {
     expect(each).toMatch(/^unavailable: .*(?:before Redis answered|ECONNRESET|EPIPE|disconnected before)/);
-    // An operator cannot set options of ioredis.
+    // The error must not name options of ioredis, because an operator cannot set them.
     expect(each).not.toMatch(/maxRetriesPerRequest|enableOfflineQueue|writeable/);
   }
 });

@@ -44,7 +44,7 @@ async function outcomes(server: TestServer, token: string) {
   return { create, update, rotate, withRequestId, put, post, resolve };
 }
 
-/** Long enough that all concurrent calls are in flight before the first call times out. */
+/** This timeout is so long that all concurrent calls are in flight before the first call times out. */
 const REDIS_TIMEOUT = "2s";
 
 /** Returns a record in which every kind of change has the given outcome. */
@@ -145,13 +145,15 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
       return { reported, isMade };
     };
     const keyOf = async (id: string) => (await operator.keys(`*:group:${id}`))[0] ?? "none";
-    // A script writes the audit event first. Without the right to XADD, the script stops there, and changes nothing.
+    // A script writes the audit event first, with XADD. If the user has no right to XADD, the script stops at this
+    // command, and changes nothing.
     const { reported, isMade } = await withoutRight("-xadd");
     expect(reported).toEqual({ ...UNKNOWN, resolve: "answered" });
     expect(isMade).toBe(false);
     const { group } = { group: { case: "userGroupId", value: "a" } as const };
     const { userGroup } = await grpcClients(server).groups.rotateUserGroupToken({ group });
-    // A connection sends a script once with EVAL, and then its digest with EVALSHA. The test forbids both commands.
+    // The first time, a connection sends the text of a script with EVAL. After that, it sends the digest with EVALSHA.
+    // So forbid both commands.
     await operator.acl("SETUSER", "user-groups", "-evalsha", "-eval");
     const refused = await outcomes(server, userGroup?.token ?? "");
     expect(refused).toEqual({ ...NOT_MADE, resolve: "nothing" });

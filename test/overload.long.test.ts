@@ -24,7 +24,7 @@ import { linesOf } from "./support/server.ts";
 const redisUrl = inject("redisUrl");
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
-/** The maximum number of calls that wait or are in flight. */
+/** The maximum number of calls in the service. This is the sum of the calls that wait and the calls in flight. */
 const MAX_CALLS = 16_384;
 const STREAMS = 32;
 
@@ -56,7 +56,7 @@ class Calls {
     return this;
   }
 
-  /** Sends calls that do not wait for Redis. The service starts and answers these calls in the same order. */
+  /** Sends calls that do not need Redis. So the service answers these calls in the order in which it starts them. */
   getCaller(requests: number, headers: OutgoingHttpHeaders): this {
     const path = "/usergroup.admin.v1.AdminService/GetCaller";
     for (let i = 0; i < requests; i++) {
@@ -71,8 +71,8 @@ class Calls {
   }
 
   /**
-   * Returns whether the kernel has all requests of `getCaller`, including the bodies, which Node sends after the
-   * headers.
+   * Returns whether Node has passed all requests of `getCaller` to the kernel. Node sends the bodies after the headers,
+   * so this also checks the bodies.
    */
   get isSent(): boolean {
     const isFinished = this.#streams.every(({ writableFinished }) => writableFinished);
@@ -90,7 +90,8 @@ describeWithRedis("a busy worker", () => {
     env: { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "off", LOG_LEVEL: "debug" },
   }));
 
-  // Calls with the same status take the same time, so the service starts and answers these calls in the same order.
+  // In each case, all calls have the same status, so all calls take the same time. So the service answers the calls in
+  // the order in which it starts them.
   it.each([
     ["environment", 200, () => [server.tokens.testing, server.tokens.customer]],
     ["address without a valid API token", 401, () => ["unknown", "unknown"]],

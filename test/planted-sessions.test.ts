@@ -29,7 +29,7 @@ describeWithRedis("a viewer session signed with a stolen key", () => {
     const { groups, viewers } = grpcClients(server);
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
     await adminOf(server.url).rotateSigningKey({ environment });
-    // A client with write access to Redis adds a key.
+    // Simulate an attacker who has write access to Redis, and who adds a signing key.
     const [kid, pair, now] = [newKeyId(), await newKeyPair(), Math.floor(Date.now() / 1000)];
     const stored = [Date.now() - 1000, Date.now() - 1000, pair.x, pair.y].join(".");
     const operator = newOperator(redis);

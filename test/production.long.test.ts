@@ -16,7 +16,7 @@ async function listens(cwd: string, command: string, env: { readonly [name: stri
   return waitUntilSaid(server, "it is ready", (output) => /"url":"([^"]+)"[^\n]*"msg":"listening"/.exec(output)?.[1]);
 }
 
-/** Creates, updates, rotates and resolves a group, which runs every script of the store. */
+/** Creates, updates, rotates and resolves a group. These calls run every script that changes a group. */
 async function useEveryScript(url: string, apiToken: string): Promise<void> {
   const headers = { authorization: `Token ${apiToken}`, "content-type": "application/json" };
   const rest = async (method: string, query: string, body?: object) => {
@@ -47,7 +47,7 @@ describe("dist/ alone, without node_modules above it", () => {
 
   it("contains the license of every bundled package", () => {
     const licenses = readFileSync(`${ROOT}/dist/LICENSES.txt`, "utf8");
-    /** For each license: the packages that have this license, and the text of the license. */
+    /** For each licence text, the names of the packages that have this licence, and the text. */
     const parts = licenses.split(/\n-{80}\n\n/).map((part) => part.split(/\n\n(.*)/s));
     const bundled = new Set<string>();
     for (const name of readdirSync(`${ROOT}/dist`).filter((file) => file.endsWith(".map"))) {

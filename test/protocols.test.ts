@@ -20,7 +20,7 @@ const TEXT = "application/grpc-web-text";
 
 const watchRequest = envelope(toBinary(HealthCheckRequestSchema, create(HealthCheckRequestSchema))).toString("base64");
 
-/** Calls Watch in gRPC-Web text, with the message in several chunks. @returns the first response */
+/** Calls Watch over gRPC-Web text. Sends the message in several chunks. @returns the first response */
 async function watchText(url: string, pieces: readonly string[]) {
   const ended = new AbortController();
   const body = new ReadableStream({

@@ -27,13 +27,13 @@ const PROXIES = [
   { name: "Envoy", program: programs && join(programs, "envoy"), begin: newEnvoy, grpc: 8085, http: 8085 },
 ].flatMap(({ program, ...proxy }) => (program === undefined ? [] : [{ ...proxy, program }]));
 
-/** Number of waiting connections: more than the default backlog of 511 on each of two workers. */
+/** Number of waiting connections. Two workers with the default backlog of 511 could not hold so many connections. */
 const WAITING = 1500;
 const CONNECTIONS = 20;
 const AT_ONCE = 2000;
 /**
- * Numbers of calls. A former defect reset some calls of every burst of 2,000 concurrent calls. Only Node behind nginx
- * gets the long load.
+ * Numbers of calls. An earlier version of the service reset some calls of every burst of 2,000 concurrent calls. Only
+ * Node behind nginx gets the long load.
  */
 const [SHORT_LOAD, LONG_LOAD] = [4000, 20_000];
 
@@ -122,7 +122,8 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
       const headers = { authorization: "Token nobody-has-this-token", "x-forwarded-for": caller };
       return (await http1(url, "/api/user?user_group_id=a", { headers })).status;
     };
-    // The proxy appends a trusted address of this machine, so failures count for the preceding address.
+    // The proxy appends an address of this machine. The service trusts this address, so a failure counts for the
+    // address before it.
     for (let i = 0; i < 3; i++) expect(await failure("198.51.100.1")).toBe(401);
     expect(await failure("198.51.100.1")).toBe(429);
     expect(await failure("198.51.100.2")).toBe(401);

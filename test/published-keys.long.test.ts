@@ -9,7 +9,7 @@ import { ADMIN_ENV, adminOf, newName } from "./support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** Number of connections, and maximum number of streams of each connection. */
+/** Number of connections, and number of streams on each connection. A connection cannot have more streams. */
 const [CONNECTIONS, STREAMS] = [48, 100];
 
 const pathOf = (environment: string) => `/e/${environment}/.well-known/jwks.json`;

@@ -25,7 +25,9 @@ async function statuses(server: TestServer, token: string, times: number, id = "
   return found;
 }
 
-/** Returns the total number of calls. The last argument of each command is a number of calls. */
+/**
+ * Returns the total number of calls that Redis commands have counted. The last argument of each command is a number.
+ */
 function sumOf(commands: readonly string[]): number {
   return commands.map((command) => Number(command.split(" ").at(-1))).reduce((sum, n) => sum + n, 0);
 }
@@ -61,7 +63,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
       const seconds = secondsIn((name) => error.metadata.get(name), 3);
       expect(error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds).toBe(BigInt(seconds));
     }
-    // Other API tokens have their own limits, and ADMIN_TOKEN has none.
+    // Each API token has its own limit. ADMIN_TOKEN has no limit.
     expect(await statuses(server, testing, 4)).toEqual([200, 200, 200, 429]);
     for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
     const { token } = await issueToken(server, "manage");
@@ -108,7 +110,8 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
       counted += sumOf((await monitor.commands()).filter(isCounted));
       return counted === 4;
     });
-    // A worker receives the shared count with the reply to its first count, and no call waits for this reply.
+    // The other worker counts its first call in Redis. The reply contains the shared count, but no call waits for the
+    // reply. So the first call succeeds.
     expect(await statuses(other, customer, 1)).toEqual([200]);
     await waitFor("the other worker has the count", async () => (await monitor.commands()).some(isCounted));
     await waitFor("both workers reject the calls", async () => {
@@ -124,7 +127,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     const server = await newServer({ runtime, redisUrl: redis.url, env: { RATE_LIMIT: `20${WINDOW}` } });
     const { customer, testing } = server.tokens;
     expect(await statuses(server, customer, 21, "limited")).toEqual([...Array(20).fill(200), 429]);
-    // The group of the other caller already exists, so none of its calls creates a group.
+    // Create the group of the other caller, so that the calls below only read it.
     expect(await statuses(server, testing, 1, "served")).toEqual([200]);
     const monitor = await newMonitor(redis);
     await waitFor("all calls are counted", async () =>
@@ -135,7 +138,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     for (let i = 0; i < 10; i++) served.push(...(await statuses(server, testing, 1, "served")));
     expect(served).toEqual(Array(10).fill(200));
     expect(new Set((await flood).flat())).toEqual(new Set([429]));
-    // The tenth call may be counted after its response.
+    // The service may count the tenth call after it has responded to the call.
     const all: string[] = [];
     await waitFor("the calls of the other caller are counted", async () => {
       all.push(...(await monitor.commands()));

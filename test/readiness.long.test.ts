@@ -114,7 +114,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
 
       await refusal.end(operator, redis);
       await waitUntilReady(server, true, "changes");
-      // After the promotion of a replica, the worker replaces its connection once more, so readiness may change again.
+      // After a replica is promoted, the worker replaces its connection once more. During that time, the worker may
+      // report that it is not ready.
       await waitFor("everything is ready", async () => isDeepStrictEqual(await signalsOf(server), ALL_WELL));
       const lines = reported().map(({ level, msg }) => [level, msg]);
       expect(lines[0]).toEqual(["error", "not ready: changes fail"]);
@@ -128,8 +129,9 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   it("is not ready while Redis is unavailable, and is ready afterwards", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ runtime, redisUrl: redis.url });
-    // While Redis syncs its append-only file, it may reply up to two seconds before it writes a change. If Redis lost
-    // the record of its identity, the server would never be ready again.
+    // While Redis syncs its append-only file, Redis may acknowledge a change up to two seconds before it writes the
+    // change. So wait until Redis has written the record of its identity. If Redis lost this record, the server would
+    // never be ready again.
     await waitFor("Redis has written its data", async () => {
       const info = String(await ask(redis, "INFO", "persistence"));
       return /aof_buffer_length:0\r/.test(info) && /aof_pending_bio_fsync:0\r/.test(info);
@@ -205,7 +207,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       await pause(50);
     }
     expect((await http1(server.url, "/readyz")).status).toBe(200);
-    // Without a limit, each change would open a connection.
+    // If the server did not limit reconnects, each change would open a connection.
     expect((await connections()) - before).toBeLessThan(10 + (2 * (performance.now() - started)) / 1000);
     await operator.replicaof("NO", "ONE");
     await waitUntilReady(server, true, "changes");

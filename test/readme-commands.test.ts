@@ -37,8 +37,8 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
       return said().slice(0, found.index);
     },
     /**
-     * Stops the previous server, and starts the server of a block. Returns the output of the new server until the
-     * server listens.
+     * Stops the previous server, and starts the server of a block. Returns what the new server has printed until it
+     * listens.
      */
     async serve(code: string): Promise<string> {
       await this.stop();
@@ -51,7 +51,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
     },
     async stop(): Promise<void> {
       if (!ended) return;
-      // One process may already have exited because another process exited.
+      // A process may have exited already, because its parent or its child exited.
       for (const pid of descendants(shell.pid)) if (isRunning(pid)) process.kill(pid, "SIGINT");
       await waitFor("the server exits", ended);
       ended = undefined;

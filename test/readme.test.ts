@@ -105,7 +105,7 @@ it("the table of methods has exactly the methods of the code, with their roles",
 it("the table of the hosted service's paths has exactly the paths of the code, with their methods and RPCs", () => {
   const served = Object.entries(legacyEndpoints(0)).flatMap(([path, { methods }]) =>
     [...methods].map(([httpMethod, { rpc }]) => {
-      // For a call with the id of a group, this RPC needs a higher role than the role in `ACCESS`.
+      // If a call contains the id of a group, CreateViewerSession needs a higher role than the role in `ACCESS`.
       const role = rpc === ViewerService.method.createViewerSession ? "read" : rpc && ACCESS.get(rpc);
       return [`${httpMethod} ${path}`, rpc?.name, role];
     }),

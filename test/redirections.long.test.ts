@@ -105,7 +105,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s, if a Cluster prefixes its erro
     await waitFor("the Cluster is down", async () =>
       String(await ask(other, "CLUSTER", "INFO")).includes("cluster_state:fail"),
     );
-    // The outcome of the calls that were in flight is unknown, so these calls are not checked.
+    // Some calls were in flight during the fault. Their outcome is unknown, so do not check them.
     await load.end();
     const later = beginLoad(server);
     await waitFor("many calls were made", () => later.calls > 4 * IDS.length);

@@ -112,7 +112,8 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     await askAll([redis], newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", admin: ADMIN_TOKEN });
     const env = {
-      // With a shorter timeout, the server would close the silent connection before the check of the new password ends.
+      // This timeout must be longer than the check of the new password. Otherwise, the server would close the silent
+      // connection before the check ends.
       REDIS_TIMEOUT: "10s",
       REDIS_PASSWORD_FILE: mounted.pathOf("password"),
       ADMIN_TOKEN_FILE: mounted.pathOf("admin"),
@@ -160,7 +161,7 @@ describeWithRedis("the CA file of Redis is reloaded without a restart", () => {
     await askAll([redis], endConnections);
     await usedAgain(server);
     await waitForReload(server, [setting, "are used"], () => mounted.swap({ ca: others.ca.cert }));
-    // Redis gets a certificate that the server no longer trusts.
+    // Give Redis a certificate that the server does not trust any more.
     await askAll([redis], ["CONFIG", "SET", ...files(theirs)]);
     await askAll([redis], endConnections);
     await waitFor("the certificate is not trusted", () =>

@@ -9,7 +9,7 @@ import { describeWithRedis, newOperator, newRedis, newServer, suiteRedis } from 
 import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";
 
-/** The rights that the service does not require. */
+/** The rights that the service can do without. If one is missing, the service still works. */
 const OPTIONAL = ["-@all", "&ug:revoked", "+info", "+config|get", "+subscribe", "+publish", "+select"];
 
 describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
@@ -94,7 +94,8 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
       const before = await published();
       expect(await resolve()).toBe(true);
       await adminOf(one.url).rotateSigningKey({ environment: customerOf(one), endSessions: true });
-      // Without the limit of API_TOKEN_CACHE, the other worker would read the new keys only after 45 seconds.
+      // The other worker reads the keys again after API_TOKEN_CACHE. If API_TOKEN_CACHE did not limit this time, the
+      // worker would read the new keys only after 45 seconds.
       await waitFor("the session is revoked", async () => !(await resolve()), 20_000);
       await waitFor("the new keys are published", async () => (await published()) !== before, 20_000);
     },

@@ -19,7 +19,7 @@ const names = JSON.parse(readFileSync(`${ROOT}/release.json`, "utf8")) as {
 
 const PLATFORMS = [`${process.platform}/${process.arch.replace("x64", "amd64")}`, "windows/arm64"];
 
-/** The names of a fork. All names differ from the names of the repository, except the names in the Go modules. */
+/** The names of a fork. Only the names of the Go modules and of the Terraform provider are those of this repository. */
 const FORK = {
   repository: "https://git.example.org/acme/groups",
   npm: { service: "@acme/groups", client: "@acme/groups-client", transport: "@acme/transport" },

@@ -65,7 +65,8 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
     );
     await whenAll("are used", () => mounted.swap({ cert: second?.cert ?? "", certKey: second?.key ?? "" }));
     expect(await shownBy(server.url, ca)).toBe(`second-${runtime}`);
-    // Overwrites the files in place, one after the other. Each file is first empty, and then incomplete.
+    // Overwrite the files in place, one after the other. At first, a file is empty. Then it contains a part of the
+    // text.
     for (const [name, text = ""] of [
       ["cert", third?.cert],
       ["certKey", third?.key],

@@ -71,7 +71,7 @@ function callsOn(server: TestServer) {
 describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtime) => {
   const start = (redisUrl: string, like?: TestServer) =>
     newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
-  /** @param operator if given, the function waits until each server has finished the writes of its start */
+  /** @param operator if given, the function waits until each server has written all keys that it writes at its start */
   const newPair = async (redisUrl: string, operator?: ReturnType<typeof newOperator>) => {
     const startWhole = async (like?: TestServer) => {
       const began = Date.now();
@@ -110,7 +110,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
       expect(says(server, REPLACED)).toMatchObject([{ level: "error", cause: expect.stringMatching(/gone/) }]);
     }
     expect(await failureOf(adminOf(first.url).listEnvironments({}))).toMatchObject({ reason: "STORE_UNAVAILABLE" });
-    // A missing API token does not count as revoked.
+    // The API token is missing in Redis, but the service must not treat it as revoked.
     expect((await http1(first.url, "/api/user?user_group_id=a", { headers: bearer(issued) })).status).toBe(503);
     // A new process uses the data in Redis, but the running processes continue to refuse the data.
     const third = await start(redis.url);
@@ -152,7 +152,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
   it("is refused if it is the Redis of another deployment", async () => {
     const [redis, other] = [await newRedis(), await newRedis(["--appendonly", "yes"])];
     const { first, token } = await newPair(redis.url);
-    // The other deployment has the same TOKEN_KEYS.
+    // Restore a backup of another deployment that has the same TOKEN_KEYS.
     await start(other.url);
     await redis.kill();
     await ask(other, "SAVE");

@@ -81,7 +81,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
       const group = { case: "currentToken", value: token } as const;
       expect(await failureOf(groups.rotateUserGroupToken({ group }))).toEqual(TOO_FEW);
-      // The change was committed, as the error reports.
+      // The error reports that the master has the change. The token was rotated, so the old token is not found.
       expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
       replica.thaw();
       await connected();
@@ -105,7 +105,8 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N", etag: "stale" }))).toMatchObject({
         reason: "ETAG_MISMATCH",
       });
-      // The replica may not have the change yet. So the service must wait for the replica in the retry, too.
+      // The replica may not have the change yet. So the service must wait for the replica when the caller repeats the
+      // call.
       expect(await failureOf(groups.rotateUserGroupToken(rotation))).toEqual(TOO_FEW);
       replica.thaw();
       await connected();

@@ -22,7 +22,7 @@ const terraform = onPath("tofu") ?? orLeaveOut("terraform", "the tests of the Te
 
 const certificates = inject("certificates");
 
-/** The block `terraform` of the README. */
+/** The block `terraform` in the README. It names the provider and its source. */
 const REQUIRED = /^terraform \{\n.*?^\}\n/ms.exec(README)?.[0] ?? "";
 
 function codeWith(text: string): string {
@@ -88,7 +88,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
         expect(code, output).toBe(0);
         return output;
       },
-      /** Returns the exit code of a plan: 0 without changes, 2 with changes. */
+      /** Plans, and returns the exit code. The code is 0 if the plan has no changes, and 2 if it has changes. */
       async plan(): Promise<number> {
         const { code, output } = await workspace.run("plan", "-detailed-exitcode", "-out=plan");
         if (code === 1) expect.fail(output);
@@ -161,8 +161,8 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     expect((await adminOf(server.url, third).getCaller({})).displayName).toBe("back end");
     expect((await admin.listWebhooks({ environment })).webhooks).toMatchObject([{ state: WebhookState.DISABLED }]);
 
-    // If the destination of a secret is replaced without a new secret, the command fails, and the old secret stays in
-    // use.
+    // The user replaces the destination of a secret, but does not request a new secret. Then the apply fails, and the
+    // old secret stays in use.
     const lost = await shop.run("apply", "-auto-approve", "-replace=terraform_data.backend_token");
     expect(lost.code).toBe(1);
     expect(lost.output).toContain("SECRET: increase secret_version");
@@ -209,7 +209,8 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     const group = { providedId: "acme", name: "Acme", mapping: { s: "d" }, properties: { plan: "gold" } };
     await admin.importUserGroups({ environment, userGroups: [group] });
     await admin.suspendUserGroup({ environment, userGroupId: "acme", reason: "unpaid" });
-    // With an API token, an import needs only the id of the object, because the token belongs to one environment.
+    // An API token belongs to one environment. So if the provider uses an API token, an import needs only the id of the
+    // object.
     const old = await newWorkspace(
       `${REQUIRED}
       resource "ugs_api_token" "job" {
