@@ -16,7 +16,9 @@ async function listens(cwd: string, command: string, env: { readonly [name: stri
   return waitUntilSaid(server, "it is ready", (output) => /"url":"([^"]+)"[^\n]*"msg":"listening"/.exec(output)?.[1]);
 }
 
-/** Creates, updates, rotates and resolves a group. These calls run every script that changes a group. */
+/**
+ * Creates, updates, rotates and resolves a group. The store runs Lua scripts for these calls, so they must be present.
+ */
 async function useEveryScript(url: string, apiToken: string): Promise<void> {
   const headers = { authorization: `Token ${apiToken}`, "content-type": "application/json" };
   const rest = async (method: string, query: string, body?: object) => {

@@ -9,7 +9,7 @@ import { describeWithRedis, newOperator, newRedis, newServer, suiteRedis } from 
 import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";
 
-/** The rights that the service can do without. If one is missing, the service still works. */
+/** The documented rules that the service does not require. If one of them is missing, the service still starts. */
 const OPTIONAL = ["-@all", "&ug:revoked", "+info", "+config|get", "+subscribe", "+publish", "+select"];
 
 describeWithRedis("the ACL rules in docs/operations/redis.md", () => {

@@ -45,7 +45,7 @@ describe.each(VARIANTS)(
   ({ runtime, tls }) => {
     const server = suiteServer({ runtime, tls });
     afterEach(async () => {
-      // The same process must still serve calls.
+      // After each test, the process must still serve calls.
       const raw = await openWire(server.url);
       raw.push(
         Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]),

@@ -17,7 +17,7 @@ const ENV = "acme/Customer";
 describeWithRedis("restoring yesterday's backup", () => {
   it("brings back revoked credentials, until the commands of after-restore.js have run", async () => {
     const redis = await newRedis();
-    // The server after the restore uses the same port.
+    // Use a fixed port, so that the server after the restore can use the same port.
     const env = { ...ADMIN_ENV, PORT: String(await freePort()) };
     const first = await newServer({ redisUrl: redis.url, env });
     const as = async (token: string, args: string, input = ""): Promise<Run> => {
@@ -71,7 +71,7 @@ describeWithRedis("restoring yesterday's backup", () => {
       ...{ leaked: await isKnown(leaked.token), changed: await isKnown(changed.token) },
       gone: (await as(ADMIN_TOKEN, "env get gone")).code === 0,
     });
-    // The state is as in the backup, and later data is lost.
+    // The state is the same as at the time of the backup. Data that was written after the backup is lost.
     const revived = { kept: true, rotated: true, "it's-revoked": true, deleted: true, recreated: true };
     expect(await state()).toEqual({ ...revived, leaked: true, changed: true, gone: true });
     expect(await resolves(rotated)).toBe(false);
@@ -93,7 +93,7 @@ describeWithRedis("restoring yesterday's backup", () => {
       const options = { cwd: again, env: { PATH, HOME: again, UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN } };
       await run("sh", ["-e", "-c", shell], options);
       const written = env === ENV ? readFileSync(join(again, `${changed.id}.token`), "utf8") : "";
-      // The commands can be repeated: a token with an output file is not rotated again.
+      // The commands are safe to repeat. If the output file of a token exists, the token is not rotated again.
       await run("sh", ["-e", "-c", shell], options);
       if (env !== ENV) continue;
       expect(readFileSync(join(again, `${changed.id}.token`), "utf8")).toBe(written);

@@ -21,7 +21,7 @@ const nginx = orLeaveOut("nginx", "restarts behind nginx are");
 const haproxy = orLeaveOut("haproxy", "restarts behind HAProxy are");
 const programs = deployPrograms();
 
-/** Number of restarts. The two servers restart alternately. */
+/** Number of restarts. The two servers restart in turn. */
 const RESTARTS = 6;
 
 /** Minimum number of responses between two restarts. */
@@ -30,7 +30,9 @@ const ANSWERS = 100;
 /** Number of restarts behind proxies. A proxy needs seconds to detect a restart. */
 const PROXIED_RESTARTS = 2;
 
-/** The installed proxies, and the clients of each port. nginx does not retry gRPC calls. */
+/**
+ * The installed proxies. `clients` maps a client to its port. nginx has no gRPC client, because it does not retry gRPC.
+ */
 const PROXIES = [
   { name: "nginx", program: nginx, begin: newNginx, clients: { "node:http, REST": 8082 } },
   { name: "HAProxy", program: haproxy, begin: newHaproxy, clients: { "grpc-js": 8083, "node:http, REST": 8084 } },

@@ -10,8 +10,8 @@ import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteProxy, suiteRedis } from "./support/opened.ts";
 import { testApiTokens, testEnvironments, testUserGroupAdmin, testUserGroups } from "./support/stores.ts";
 
-// A proxy lets a number of round trips pass, and holds back further requests. A call that needs more round trips never
-// finishes.
+// A proxy lets only a given number of round trips pass, and then holds back all requests. So if a call needs more round
+// trips than the test allows, the call never finishes.
 describeWithRedis("round trips to a real Redis", () => {
   let environment: Environment;
   const proxy = suiteProxy(suiteRedis());
@@ -35,7 +35,7 @@ describeWithRedis("round trips to a real Redis", () => {
       return proxy.trips();
     } finally {
       proxy.allow(Number.POSITIVE_INFINITY);
-      // A call that did not finish breaks the connection.
+      // If the call did not finish, the client closes the connection and opens another one.
       await waitFor("the connection is back", () =>
         client.check("reads").then(
           () => true,
@@ -72,7 +72,9 @@ describeWithRedis("round trips to a real Redis", () => {
     expect(await within(1, () => call().catch(unlessEnded))).toBe(1);
   });
 
-  /** Ignores the error of a session that an earlier case has revoked, because this error is also a response. */
+  /**
+   * Ignores the error for a revoked session. An earlier case may have revoked it, and this error is a response as well.
+   */
   function unlessEnded(error: unknown): void {
     if (!(error instanceof ViewerSessionEnded)) throw error;
   }
@@ -136,7 +138,7 @@ describeWithRedis("round trips to a real Redis", () => {
       ["foreign", foreignToken()],
       ["ours", newUserGroupToken()],
     ] as const) {
-      // An import needs two round trips, a read and a write, for any number of groups.
+      // An import needs one round trip to read and one to write. The number of groups does not matter.
       expect(await within(2, () => admin.import(environment, [imported(id, { token }), ...others()]))).toBe(2);
       expect(await within(1, () => store.resolve(environment, token))).toBe(1);
       expect(await within(1, () => store.resolve(environment, foreignToken()).catch(() => {}))).toBe(1);

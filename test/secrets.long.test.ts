@@ -131,8 +131,8 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
 }
 
 async function issuing(server: TestServer, secrets: Set<string>): Promise<void> {
-  // A revocation of issued tokens blocks the issuing of tokens in the environment for some seconds. These calls
-  // therefore use an environment of their own.
+  // These calls revoke issued tokens. After that, no API token can issue tokens in the same environment for some
+  // seconds. So these calls use another environment than the other calls.
   const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
   const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
   await root.createEnvironment({ environment });
@@ -171,7 +171,7 @@ async function migrating(server: TestServer, secrets: Set<string>): Promise<void
   const [a, b, c] = userGroups.map(({ token }) => token) as [string, string, string];
   const snapshotTime = timestampNow();
   for (let times = 0; times < 2; times++) await root.importUserGroups({ environment, userGroups, snapshotTime });
-  // Imports the token of another group, a malformed user group token, and an invalid token.
+  // Import the token of another group, then a user group token that is malformed. Below, import an invalid token.
   const taken = { providedId: "imported twice", token: a };
   const cut = { providedId: "imported cut", token: `ugt_${b}` };
   await root.importUserGroups({ environment, userGroups: [taken, cut], snapshotTime });
@@ -190,7 +190,7 @@ async function migrating(server: TestServer, secrets: Set<string>): Promise<void
   for (const { providedId } of userGroups) await root.deleteUserGroup({ environment, userGroupId: providedId });
 }
 
-/** Makes rejected calls with tokens in places that a log might contain. */
+/** Makes calls that the service rejects. They contain tokens in places that a log line could contain. */
 async function failures(server: TestServer, tokens: { first: string; third: string; fifth: string }): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const current = (value: string) => ({ group: { case: "currentToken", value } as const });
@@ -245,7 +245,7 @@ async function readKey(redis: Redis, key: string): Promise<unknown> {
   throw new Error(`cannot read values of type ${type}`);
 }
 
-/** Returns the secrets that a text contains, plain or encoded. */
+/** Returns the secrets that a text contains, as clear text or in an encoding. */
 function found(text: string, secrets: ReadonlySet<string>): string[] {
   return [...secrets].filter((secret) => {
     const bytes = Buffer.from(secret);

@@ -15,7 +15,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(await server.exited()).toBe(1);
     const output = server.output();
     expect(output).not.toMatch(/\n\s+at /);
-    // The server reports the problem once, without connection errors in the log.
+    // The server reports the problem only once, and does not log connection errors as well.
     expect(server.log().filter(({ msg }) => msg !== "Redis connection is ready")).toEqual([]);
     return { output };
   };
@@ -124,8 +124,8 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(none.output).toMatch(
       /cannot use Redis: TOKEN_KEYS has none of the keys .*\(test\); add them after the new key/,
     );
-    // The server accepts the old key as the second key of TOKEN_KEYS. Afterwards, a process with only the old key is
-    // rejected.
+    // A server starts if the old key is the second key of TOKEN_KEYS. After that, a process that has only the old key
+    // must not start.
     await start(redis.url, { TOKEN_KEYS: `new:${OTHER_KEY},${TOKEN_KEYS}` });
     const behind = await refused({ REDIS_URL: redis.url, TOKEN_KEYS });
     expect(behind.output).toMatch(/cannot use Redis: TOKEN_KEYS lacks new, which another worker uses or used/);
@@ -150,7 +150,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     await operator.del("ug:format");
     expect((await refused(env)).output).toMatch(/an earlier release .*layout 1/);
     expect(await operator.exists("ug:format")).toBe(0);
-    // The server also rejects data that has only environment records, as in the first layout.
+    // The server must also reject data that contains only records of environments. The first layout had such records.
     await operator.flushall();
     await operator.hset("ug:env:acme/Customer", "partitions", "64");
     expect((await refused(env)).output).toMatch(/an earlier release .*layout 1/);

@@ -12,8 +12,8 @@ import type { TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
 
 /**
- * Returns the cause and the message of a failed call. Repeats the call until the service has reconnected to a demoted
- * Redis.
+ * Returns the reason, the cause and the message of a failed call. After Redis has become a replica, the service
+ * connects again. So repeats the call until the service has connected.
  */
 async function reportOf(call: () => Promise<unknown>): Promise<{ reason?: string; cause?: string; message: string }> {
   const error = await call().then(
@@ -52,8 +52,8 @@ describeWithRedis("an error of an unavailable store", () => {
     const server = await newServer({ redisUrl: redis.url, env });
     const environment = customerOf(server);
     const admin = adminOf(server.url, (await issueToken(server, "admin")).token);
-    // A worker clears its cache when it subscribes to revocations, so the API token must be cached after the
-    // subscription.
+    // When a worker subscribes to revocations, it clears its cache. So wait for the subscription before the calls that
+    // cache the API token.
     await waitForSubscriptions(newOperator(redis), 1);
     await admin.getCaller({});
     await admin.getCaller({});

@@ -11,7 +11,7 @@ describeWithRedis("a Redis user with only the documented rights", () => {
     async () => redisOf(await openRedis(redis.url, { timeoutMs: 60_000 })),
     (opened) => opened.disconnect(),
   );
-  // The service has only the rights that the docs recommend.
+  // The Redis user has only the rights that the docs recommend, so the tests fail if the service needs another right.
   const open = async () => {
     const url = await withRights(redis, documentedRights());
     return Promise.all([openRedis(url, { timeoutMs: 60_000 }), openRedis(url, { timeoutMs: 10_000 })]);

@@ -28,7 +28,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
       sessions.push(full);
       for (let i = 0; i < 50; i++) {
         kept.push(open("application/grpc", WATCH, { on: full }));
-        // A reflection stream ends when its requests end, so the client keeps its requests open.
+        // The server ends a reflection stream when the client ends the request. So the client does not end the request.
         kept.push(open("application/grpc", REFLECTION, { on: full, ends: false }));
       }
       await pinged(full);
@@ -65,7 +65,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     raw.push(head);
     raw.push(body);
     await waitFor("the stream is rejected", () => raw.received().includes("resource_exhausted"));
-    // Without `Connection: close`, the caller would reuse the connection, and lose the next call.
+    // If the response had no `Connection: close`, the caller would send the next call on this connection, and lose it.
     expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
     // If the connection stayed open, the next call would wait for the rest of this request.
     await waitFor("the connection is closed", () => raw.isClosed);
@@ -75,7 +75,8 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
   it("read the rest of an oversized HTTP/2 request, so that the caller receives the response", async () => {
     const session = openHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": WATCH, "content-type": "application/connect+proto" });
-    // The body is larger than the flow-control windows and the buffers.
+    // The body is larger than the flow-control windows and the buffers. So the server must read the body before it
+    // ends.
     const body = Buffer.alloc(3 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
     await new Promise((resolve) => stream.end(body, () => resolve(undefined)));

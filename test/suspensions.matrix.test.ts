@@ -75,7 +75,8 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
         const [info] = error.findDetails(ErrorInfoSchema);
         expect(error.code).toBe(Code.FailedPrecondition);
         expect(info).toMatchObject({ reason: SUSPENDED.reason, metadata: { suspension_message: given.message } });
-        // The error contains no data of the group, and no reason, because only operators may see the reason.
+        // The error must not contain data of the group. It must not contain the reason either, because only operators
+        // may see the reason.
         expect([...error.metadata].join() + error.message + JSON.stringify(info)).not.toMatch(/x7|invoice/);
       }
     }
@@ -133,7 +134,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
     const { userGroup } = await groups.getUserGroup({ userGroupId, expireTime });
     expect([userGroup?.expireTime, userGroup?.suspension]).toEqual([expireTime, undefined]);
     const token = userGroup?.token ?? "";
-    // A session expires at the latest with its group.
+    // A session expires no later than its group.
     const soon = timestampFromMs(Math.ceil(Date.now() / 1000) * 1000 + 120_000);
     await groups.updateUserGroup({ userGroupId, expireTime: soon });
     const created = await viewers.createViewerSession({ group: { case: "token", value: token }, audience: "page" });
@@ -323,7 +324,8 @@ describeServers((server) => {
     expect(copied.results).toMatchObject([{ outcome: Outcome.CREATED }]);
     const { userGroup: seen } = await admin.lookupUserGroup({ environment, userGroupId: copy.providedId });
     expect(seen?.suspension).toEqual(exported?.suspension);
-    // The reason `EXPIRED` follows from the expiry time, so an import ignores this reason.
+    // The service derives the reason `EXPIRED` from the expiry time. So an import ignores a suspension with this
+    // reason.
     const derived = { ...copy, providedId: newId(), suspension: { reason: "EXPIRED" } };
     await admin.importUserGroups({ ...request, userGroups: [derived] });
     const { userGroup: active } = await admin.lookupUserGroup({ environment, userGroupId: derived.providedId });

@@ -89,7 +89,7 @@ describeMatrix((place) => {
         const second = await client.rotateUserGroupToken(rotation, as.customer);
         const { group } = await reference.getUserGroup({ userGroupId: providedId }, as.customer);
         expect(group).toMatchObject({ token: first.group.token, name: "Changed since" });
-        // If the protocol returns the etag and the update time, both values are current.
+        // Not every protocol returns the etag and the update time. If both are returned, both values are current.
         const { etag, updateTime } = first.group;
         expect(second.group).toEqual({
           ...first.group,

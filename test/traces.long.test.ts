@@ -122,7 +122,8 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     // The 41 lost spans are the spans of 20 calls, 20 reads, and one creation.
     await waitFor("the lost spans are counted", async () => (await lost()) === 41);
     expect(await get(server)).toBe(200);
-    // The spans of the last call are also lost, but the log reports losses only once a minute.
+    // The spans of the last call are lost as well. The log does not report this loss, because it reports only once a
+    // minute.
     expect(await server.stop()).toBe(0);
     const warnings = server.log().filter(({ msg }) => msg.startsWith("spans of traces are lost"));
     expect(warnings).toMatchObject([{ level: "warn", lost: "export" }]);

@@ -30,7 +30,8 @@ const server = suiteServer(() => ({
 let lastTrace = 0;
 
 /**
- * Creates a trace of a caller. `come(count)` waits for at least `count` spans at the collector, and returns all spans.
+ * Creates a trace of a caller. `come(count)` waits until the collector has at least `count` spans of the trace, and
+ * returns all of them.
  */
 function newTrace(flags = "01") {
   const traceId = (++lastTrace).toString(16).padStart(32, "0");
@@ -52,7 +53,8 @@ const SUCCESS = {
   rest: { "rpc.system": "rest" },
 };
 
-// The exporter waits a second for further spans, so concurrent tests share one export.
+// The exporter waits a second for more spans before it sends them. The tests run concurrently, so that they share this
+// wait.
 describe.concurrent("traces", () => {
   it.each(["grpc", "connect", "rest"] as const)("a Get over %s continues the trace of its caller", async (way) => {
     const id = `${GROUP} over ${way}`;

@@ -9,7 +9,7 @@ import { suiteServer } from "./support/opened.ts";
 
 const PATHS = ["/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
 
-/** A protobuf field with the invalid number 0. */
+/** A message that is not valid protobuf, because its field has the number 0. */
 const MALFORMED = envelope(Buffer.of(0, 0, 0));
 
 interface Leaving {

@@ -49,7 +49,7 @@ async function startWith({ folder, files }: ReturnType<typeof newFiles>, runtime
   };
 }
 
-/** Stops a server. The process must exit within 15 seconds of its last log line. @returns the exit code */
+/** Stops a server. The process must exit at most 15 seconds after its last log line. @returns the exit code */
 async function end(server: ServerProcess): Promise<number | null> {
   server.signal("SIGTERM");
   await waitFor("the server logs that it has closed", () => server.log().some(({ msg }) => msg === "closed"));
@@ -112,7 +112,7 @@ describe("a file of a setting whose mount does not respond", () => {
     files.replace(files.files.API_TOKENS_FILE, (path) => writeFileSync(path, `acme=${TOKEN}`));
     await waitFor("the other file of the mount is reported", async () => (await isTaken("API_TOKENS_FILE")) === 0);
     expect([await isLeakedValid(), await isRootValid(`${NEW}-root`)]).toEqual([true, true]);
-    // A signal ended the process, so the process has no exit code.
+    // A signal ended the process. A process that a signal ends has no exit code.
     expect(await end(server)).toBeNull();
   });
 

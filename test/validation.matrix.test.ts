@@ -89,7 +89,9 @@ const FAULTS: readonly Fault[] = [
   ["a long token to resolve", ["token"], resolve("t".repeat(8193))],
 ];
 
-/** Errors of the reference client, by URL of the server and title of the request. */
+/**
+ * The errors that the reference client received. The key consists of the URL of the server and the title of a request.
+ */
 const ofReference = new Map<string, object>();
 
 describeMatrix((place, row) => {
@@ -145,7 +147,7 @@ describeMatrix((place, row) => {
       expect(fields).toEqual((await failureOf(call(reference, as.customer))).fields);
       expect(status).toBe(row.protocol === "rest" ? 413 : undefined);
     }
-    // Later calls succeed, on the same or a new connection.
+    // The next call must succeed. The client may send it on the same connection or on a new one.
     await client.getUserGroup({ userGroupId: "after" }, as.customer);
   });
 });

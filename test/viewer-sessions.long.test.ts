@@ -21,8 +21,8 @@ const AUDIENCE = "https://dashboards.example.com";
 const GROUPS = Array.from({ length: 20 }, (_, i) => `group ${i}`);
 
 /**
- * Time between the rotation and the use of the next key, in milliseconds. Each worker determines this
- * time by the clock of the store, and receives no message.
+ * Time between the rotation and the first use of the next key, in milliseconds. No message tells the workers to use the
+ * next key. Each worker decides by the clock of the store.
  */
 const AHEAD_MS = 4000;
 
@@ -30,7 +30,7 @@ const ENOUGH = 10;
 
 const [ROUNDS, AT_ONCE] = [2, 6];
 
-/** Lifetime of a session whose expiry is tested, in seconds: enough for a busy machine. */
+/** Lifetime of the session whose expiry the test checks, in seconds. It is long enough for a busy machine. */
 const BRIEF_S = 6n;
 
 interface Worker {
@@ -74,7 +74,7 @@ describeWithRedis("the signing key of viewer sessions", () => {
       });
     await waitFor("each worker has created sessions", () => hasEnoughOf(oldKey));
 
-    // Makes the standby key almost old enough to sign.
+    // Change the age of the standby key in Redis, so that the key may sign after `AHEAD_MS`.
     const operator = newOperator(redis);
     const stored = signingKeysKey(await numberOfEnvironment(operator, { name: first.environment, tag: "Customer" }));
     const [, ...rest] = String(await operator.hget(stored, newKey)).split(".");
@@ -105,10 +105,10 @@ describeWithRedis("the signing key of viewer sessions", () => {
       const server = await newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, WORKERS: "2", PUBLIC_URL } });
       const post = async (path: string, body: object, token: string) => {
         const headers = { ...bearer(token), "content-type": "application/json" };
-        // Each call opens a connection, so the workers take turns.
+        // Each call opens a new connection, so the calls reach all workers in turn.
         let answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
-        // Only one of several concurrent rotations succeeds. The other rotations fail with an error that recommends a
-        // repetition of the call.
+        // If several calls rotate the key at the same time, only one succeeds. The others fail with an error that tells
+        // the caller to repeat the call.
         while (answer.body.includes("SIGNING_KEYS_CHANGED")) {
           answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
         }
@@ -168,8 +168,8 @@ function atOnce<T>(times: number, act: (i: number) => Promise<T>): Promise<T[]> 
 }
 
 /**
- * Returns functions that call a worker. A call waits while the worker is down, and is repeated only if the worker was
- * killed.
+ * Returns functions that call a worker. While the worker is down, a call waits. If the worker was killed during a call,
+ * the call is repeated. A call is not repeated for any other reason.
  */
 function callsTo({ tokens }: TestServer) {
   const agent = new Agent({ keepAlive: true });
@@ -206,8 +206,8 @@ function callsTo({ tokens }: TestServer) {
 type Calls = ReturnType<typeof callsTo> & { readonly workers: readonly Worker[] };
 
 /**
- * Repeatedly creates sessions at every worker, resolves each session at every worker, and verifies the session with
- * previously published keys.
+ * Repeatedly creates sessions at every worker. Resolves each session at every worker. Verifies each session with keys
+ * that were published before the session was created.
  */
 function startLoad({ workers, make, resolve }: Calls, keys: JSONWebKeySet) {
   const sessions: Made[] = [];

@@ -278,7 +278,7 @@ describeServers((server) => {
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
     const { session } = await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, token);
     expect(decodeProtectedHeader(session).kid).toBe(made[0]?.id);
-    // The standby key does not sign yet, because it must be published for a minimum time first.
+    // A key must be published for a minimum time before it signs. So the standby key does not sign yet.
     const { signingKeys: waiting } = await admin.rotateSigningKey({ environment });
     expect(waiting.map(({ id, state }) => [id, state])).toEqual(made.map(({ id, state }) => [id, state]));
     const wait = seconds(waiting[1]?.activeTime) - Date.now() / 1000;

@@ -158,7 +158,7 @@ describeServers((server) => {
       const expected = { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] };
       expectRestError(await introspect(body), expected);
     }
-    // A token in the query string is ignored, because logs would contain the token.
+    // The service ignores a token in the query string. If it accepted such tokens, logs of URLs would contain them.
     const inQuery = await call("POST", undefined, { target: `${TARGET}?token=${newUserGroupToken()}` });
     expectRestError(inQuery, { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] });
   });

@@ -11,7 +11,10 @@ import { newReceiver } from "./support/webhooks.ts";
 const CHANGES = 3000;
 const CALLERS = 16;
 
-/** Number of pairs of measurements: without and with dead endpoints. Only the lowest cost of each kind counts. */
+/**
+ * Number of rounds. Each round measures once without dead endpoints, and once with them. Of each kind, only the lowest
+ * cost counts.
+ */
 const ROUNDS = 4;
 
 interface Cost {

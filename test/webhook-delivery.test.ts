@@ -95,7 +95,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
   it("send every event at least once and in order, one at a time, if the endpoint fails half the time", async () => {
     const { client, environment, receiver, newEngine, create, change, outcomes, webhooks } = await setUp(
       (_, response) =>
-        // The answer takes a moment, so that concurrent deliveries would overlap.
+        // Answer after a moment. If two workers delivered at the same time, their deliveries would overlap.
         setTimeout(() => response.writeHead(Math.random() < 0.5 ? 503 : 200).end(), 2),
     );
     const { webhook, secret } = await create();
@@ -149,7 +149,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     const { redis, environment, create, change, newEngine, receiver, named, missed } = await setUp();
     const { webhook } = await create({ eventTypes: ["user_group.created"] });
     await change(3, "lost");
-    // Deleting the key also removes the event at the cursor.
+    // This key contains the events of the day. Its deletion also removes the event at the cursor of the webhook.
     await redis.del(todayKey(environment));
     await change(2, "kept");
     newEngine();

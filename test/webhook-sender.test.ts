@@ -74,7 +74,8 @@ function senderOnDeno(options: RemoteSenderOptions) {
 
 describe.each(RUNTIMES)("a sender on %s", (runtime) => {
   /**
-   * Creates a sender whose lookups return the given results in order, then repeat the last result. Default: 127.0.0.1.
+   * Creates a sender. Each lookup of a host name returns the next of the given results. After the last result, lookups
+   * repeat it. Default: 127.0.0.1.
    */
   const newSender = ({
     lookups = [["127.0.0.1"]],
@@ -156,7 +157,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     });
     expect((await newSender().send(messageTo(url))).outcome).toBe("delivered");
     await waitFor("the connection is closed", () => sockets.size === 0);
-    // The endpoint can write only until the buffers of the sockets are full.
+    // If the sender does not read, the endpoint can write only until the buffers of the sockets are full.
     expect(written).toBeLessThan(16 * 1024 * 1024);
   });
 

@@ -12,7 +12,7 @@ describeWithRedis("webhooks, with several workers,", () => {
     const redis = await newRedis();
     let requests = 0;
     const receiver = await newReceiver((_, response) =>
-      // The answer takes a moment, so that concurrent deliveries would overlap.
+      // Answer after a moment. If two workers delivered at the same time, their deliveries would overlap.
       setTimeout(() => response.writeHead(requests++ % 2 === 0 ? 503 : 204).end(), 50),
     );
     const env = { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" };
@@ -31,7 +31,7 @@ describeWithRedis("webhooks, with several workers,", () => {
       await grpcClients(worker).groups.getUserGroup({ userGroupId: id });
       expected.push(id);
       if (i % 6 === 5) {
-        // Kills the oldest worker after some deliveries, perhaps during a delivery.
+        // After some deliveries, kill the oldest worker. It may be killed during a delivery.
         const count = receiver.at().length;
         await waitFor("deliveries go on", () => receiver.at().length > count + 1);
         const killed = workers.shift();

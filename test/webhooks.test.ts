@@ -19,7 +19,7 @@ const ENV = { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" };
 /** The embedded store, and Redis if redis-server is installed. */
 const STORES = redisUrl === undefined ? (["embedded"] as const) : (["embedded", "Redis"] as const);
 
-/** Returns the reason why a message does not match its schema in the OpenAPI document. */
+/** Returns the reason why a message does not match its schema in the OpenAPI document. Undefined if it matches. */
 function faultIn(type: string, body: string): string | undefined {
   const schema = DOCUMENT.webhooks[type]?.post.requestBody?.content["application/json"]?.schema;
   return schema ? faultOf(schema, JSON.parse(body)) : `no schema of ${type}`;
@@ -130,7 +130,8 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     );
     expect(await faultOf("https://example.com/#a")).toContain("the URL of a webhook must not contain a fragment");
     expect(await faultOf("https://example.com/", ["user_group.created", "x"])).toContain("event_types may contain");
-    // The service looks up host names only when it sends. The first name has no address, the second a loopback address.
+    // The service looks up a host name only when it sends a message. So both URLs are accepted, although the first name
+    // has no address and the second has a loopback address.
     const { webhook } = await admin.createWebhook({ environment, displayName: "a", url: "https://webhooks.invalid/" });
     const test = await admin.testWebhook({ environment, webhookId: webhook?.id ?? "" });
     expect(test).toMatchObject({ outcome: Outcome.NAME, httpStatus: 0 });

@@ -36,8 +36,8 @@ interface RawRequest {
 }
 
 /**
- * Sends a request over both versions of HTTP. Returns, for each version, the reason of the error or the id of the
- * group.
+ * Sends a request over both versions of HTTP. Returns one result for each version. If the request failed, the result is
+ * the reason of the error. Otherwise, the result is the id of the group.
  */
 async function overBoth(url: string, { method, target, fields, body = "" }: RawRequest) {
   const head = [`${method} ${target} HTTP/1.1`, "Host: x", "Connection: close", `Content-Length: ${body.length}`];
@@ -304,7 +304,8 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
     ])("does not end a stream of %s early", async (type, name, long, short) => {
       const lasting = watch({ "content-type": type, [name]: long });
       await waitFor("the status has arrived", () => lasting.bytes > 0);
-      // The second stream begins later, but has the earlier deadline.
+      // The second stream begins after the first stream, but its deadline passes before the deadline of the first
+      // stream.
       const passing = watch({ "content-type": type, [name]: short });
       await waitFor("the short deadline has passed", () => passing.ended);
       expect(lasting.ended).toBe(false);

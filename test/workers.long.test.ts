@@ -13,7 +13,7 @@ import { describeWithRedis, newServer, newServerProcess, redisUrl } from "./supp
 import { metricsUrlOf } from "./support/operations.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** Sends a GET over a new connection, so that the workers take turns. */
+/** Sends a GET over a new connection, so that the requests reach all workers in turn. */
 async function get(server: TestServer, path: string): Promise<Response> {
   const headers = { Authorization: `Token ${server.tokens.customer}`, Connection: "close" };
   return fetch(server.url + path, { headers });
@@ -105,7 +105,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await counted()).toEqual([10, 0, 2]);
     process.kill(victim as number, "SIGKILL");
     await waitFor("a third worker is ready", () => workerPids(server).length === 3);
-    // The metrics keep the counts of the lost worker, so that no counter decreases.
+    // The metrics include the counts of the worker that exited, so that no counter decreases.
     await waitFor("the exit is counted", async () => String(await counted()) === "10,1,2");
     expect((await get(server, "/api/user?user_group_id=after")).status).toBe(200);
     expect(server.log().some(({ msg }) => msg === "a worker exited; the supervisor starts another")).toBe(true);
@@ -118,7 +118,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     const [, hung] = workerPids(server) as [number, number];
     process.kill(hung, "SIGSTOP");
     try {
-      // A request to the hanging worker gets no answer, so the test sends many requests and uses the first answer.
+      // If a request reaches the hanging worker, it gets no answer. So send many requests, and use the first answer.
       const answer = await Promise.any(Array.from({ length: 20 }, () => get(server, "/metrics")));
       expect(answer.status).toBe(503);
       expect(await answer.text()).toBe("the metrics are incomplete: a worker did not answer\n");

@@ -1,7 +1,7 @@
 #!/bin/sh
-# If the folder `secrets` next to this script does not exist, creates the folder with the secrets of compose.yaml. Keep
-# the secrets: without token-keys, the service cannot decrypt the stored tokens. The files are readable for all users,
-# because the containers run as other users. Only the owner can open the folder.
+# Creates the folder `secrets` next to this script, with the secrets of compose.yaml. If the folder exists, this script
+# changes nothing. Keep the secrets: if token-keys is lost, the service cannot decrypt the stored tokens. All users can
+# read the files, because the containers run as other users than the owner. Only the owner can open the folder.
 set -eu
 cd "$(dirname "$0")"
 if [ -e secrets ]; then
@@ -14,7 +14,8 @@ password=$(openssl rand -hex 24)
 echo "$password" > "$new/redis-password"
 echo "k1:$(openssl rand -base64 32)" > "$new/token-keys"
 openssl rand -hex 24 > "$new/admin-token"
-# docs/operations/redis.md lists the same permissions. The file contains a digest of the password, not the password.
+# The permissions of the user are those in docs/operations/redis.md. The file contains a digest of the password, not the
+# password.
 digest=$(printf %s "$password" | openssl dgst -sha256 -r | cut -d ' ' -f 1)
 cat > "$new/redis-users" <<END
 user default off

@@ -1,4 +1,4 @@
-// The back end of your company, which handles the login, holds the API token and creates viewer sessions.
+// The back end of your company. It handles the login of viewers, has the API token, and creates viewer sessions.
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { createUserGroupServiceClient } from "@user-group-service/client";
@@ -25,7 +25,8 @@ const app = express();
 app.disable("x-powered-by");
 
 app.use((req, res, next) => {
-  // The dashboard host accepts only one origin, so redirect other names such as localhost.
+  // The dashboard host accepts only requests from one origin. So if a viewer opens the page by another host name, such
+  // as localhost, redirect to that origin.
   if (req.headers.host !== new URL(origin).host) return res.redirect(origin);
   res.set(
     "Content-Security-Policy",
@@ -34,12 +35,13 @@ app.use((req, res, next) => {
   next();
 });
 
-// Replace this login with your own login. This login checks no password, and loses all sessions when the process ends.
+// Replace this login with the login of your company. This login checks no password. When the process ends, all viewers
+// are logged out.
 app.use(
   session({
     name: "login",
     secret: randomBytes(32).toString("base64"),
-    // With https, also set `secure: true`.
+    // If the page uses https, add `secure: true`.
     cookie: { httpOnly: true, sameSite: "lax" },
     resave: false,
     saveUninitialized: false,
@@ -65,7 +67,7 @@ app.post("/session", ofThisPage, async (req, res) => {
   const customer = viewers.get(viewer);
   if (!customer) return res.status(401).json({ error: "nobody is logged in" });
 
-  // Creates the group if it does not exist. Do not send the token in the response to the page.
+  // If the group does not exist, this call creates it. Do not send the token in the response to the page.
   await service.userGroups.getUserGroup({
     userGroupId: customer.id,
     name: customer.name,
@@ -76,7 +78,7 @@ app.post("/session", ofThisPage, async (req, res) => {
     audience,
     origin,
     viewerId: viewer,
-    // The session contains these properties of the group, so the page can read them.
+    // The session contains these properties of the group, so the page can read them. Do not add secret properties.
     propertyKeys: ["plan", "seats"],
     // A short lifetime, so that you can watch the renewal. The default is 10 minutes.
     ttl: { seconds: 60n },
@@ -88,7 +90,7 @@ app.get("/settings", (req, res) => {
   res.set("Cache-Control", "no-store").json({ dashboardsUrl, viewer: req.session.viewer });
 });
 
-// This file of the client runs in browsers without a bundler.
+// Browsers can load this file of the client directly. No bundler is needed.
 const sourceOfSessions = fileURLToPath(import.meta.resolve("@user-group-service/client/browser"));
 app.get("/viewer-sessions.js", (_req, res) => res.sendFile(sourceOfSessions));
 
@@ -104,7 +106,7 @@ app.listen(backEndPort, "127.0.0.1", (error) => {
 });
 
 /**
- * Refuses requests from other sites, because browsers add the viewer's cookie to such requests.
+ * Refuses requests that come from other sites. Browsers add the cookie of the viewer even to these requests.
  *
  * @type {express.RequestHandler}
  */

@@ -1,5 +1,5 @@
-// The dashboard host, which can belong to another company. This file shows two ways to check viewer sessions. Use one
-// of the two ways.
+// The dashboard host. Another company can run it. This file shows two ways to check a viewer session, `ask` and
+// `verify`. Use one of them.
 import {
   Code,
   ConnectError,
@@ -24,7 +24,8 @@ const service = createUserGroupServiceClient({ url: serviceUrl, token: apiToken 
 async function ask(session) {
   try {
     const viewer = await service.viewers.resolveViewer({ token: session, audience });
-    // The service also resolves user group tokens. Refuse such tokens, because a page must not have a user group token.
+    // The service resolves user group tokens as well as sessions. A page must not have a user group token, so refuse
+    // it.
     if (!viewer.session) return undefined;
     const { viewerId, origin } = viewer.session;
     return { group: viewer.providedId, viewer: viewerId, origin, properties: viewer.properties };
@@ -35,8 +36,8 @@ async function ask(session) {
 }
 
 /**
- * Checks a session with the public keys, which the client caches for ten minutes. Accepts a session until the session
- * expires, and returns the claims of the session.
+ * Checks a session with the public keys of the issuer. The client caches the keys for ten minutes. Accepts a session
+ * until it expires, even if it is revoked. Returns the claims of the session.
  *
  * @param {string} session
  */
@@ -67,7 +68,7 @@ app.listen(dashboardsPort, "127.0.0.1", (error) => {
 });
 
 /**
- * Returns a handler that sends the dashboard of the viewer: two properties of the group.
+ * Returns a handler that sends the dashboard of the viewer. The dashboard consists of two properties of the group.
  *
  * @param {typeof ask | typeof verify} check
  * @returns {express.RequestHandler}

@@ -6,7 +6,7 @@ import { ConnectError, reasonOf } from "@user-group-service/client";
  * @type {import("express").ErrorRequestHandler}
  */
 export function failed(error, _req, res, _next) {
-  // If Express cannot parse a request, Express sets `status`. All other errors can be temporary.
+  // If Express cannot parse a request, Express sets `status`. Any other error can be temporary, so send 503.
   const status = error.status ?? 503;
   const reason = error instanceof ConnectError ? reasonOf(error) : undefined;
   console.error(status === 503 ? `${error.message}${reason ? ` (${reason})` : ""}` : error.message);

@@ -17,8 +17,10 @@ export const origin = `http://127.0.0.1:${backEndPort}`;
 /** The origin of the dashboards. In production, another company can host the dashboards. */
 export const dashboardsUrl = `http://127.0.0.1:${dashboardsPort}`;
 
-/** The audience of viewer sessions. The dashboards accept no other audience. */
+/** The audience of viewer sessions. The dashboards accept only sessions with this audience. */
 export const audience = "dashboards";
 
-/** The issuer of viewer sessions: PUBLIC_URL of the service, `/e/` and the environment of the API token. */
+/**
+ * The issuer of viewer sessions. It consists of PUBLIC_URL of the service, `/e/`, and the environment of the API token.
+ */
 export const issuer = `${UGS_URL}/e/${UGS_ENVIRONMENT}`;

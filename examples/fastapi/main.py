@@ -44,7 +44,7 @@ def logged_in() -> Person:
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with AsyncClient(UGS_URL, os.environ.get("API_TOKEN", "")) as client:
-        # Creates the group of the customer if the group does not exist. Make this call where you create customers.
+        # If the group of the customer does not exist, this call creates it. Make this call where you create customers.
         await client.user_groups.get_user_group(
             GetUserGroupRequest(user_group_id="acme", name="Acme", properties=Struct.from_python({"plan": "gold"}))
         )
@@ -87,7 +87,8 @@ async def viewer_session(
     return {"session": made.session}
 
 
-# Not `async`, because this function blocks while it reads keys. FastAPI calls functions without `async` in threads.
+# This function is not `async`, because it blocks while it reads keys. FastAPI runs a function that is not `async` in a
+# thread, so the function does not block other requests.
 @app.get("/data")
 def data(authorization: Annotated[str, Header()] = "") -> dict[str, str | None]:
     """Verifies a session, and returns the data for the page. A back end needs no API token to verify a session."""

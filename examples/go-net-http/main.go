@@ -33,7 +33,8 @@ type backEnd struct {
 
 type person struct{ name, customer string }
 
-// loggedIn returns the person who is logged in, or false. Replace this function with your own login.
+// loggedIn returns the person who is logged in. The second result is false if nobody is logged in. Replace this
+// function with your own login.
 func loggedIn(*http.Request) (person, bool) {
 	return person{name: "bob", customer: "acme"}, true
 }
@@ -64,8 +65,8 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// createGroup creates the group of the customer if the group does not exist. Call this function where you create
-// customers.
+// createGroup creates the group of the customer. If the group exists, createGroup changes nothing. Call this function
+// where you create customers.
 func createGroup(client *usergroups.Client) error {
 	properties, err := structpb.NewStruct(map[string]any{"plan": "gold"})
 	if err != nil {
@@ -78,8 +79,8 @@ func createGroup(client *usergroups.Client) error {
 	return err
 }
 
-// ofThisPage redirects other host names. ofThisPage refuses POST requests from other sites, because browsers add the
-// viewer's cookie to such requests.
+// ofThisPage redirects requests for other host names to the page. It refuses POST requests that come from other sites.
+// Browsers add the cookie of the viewer even to these requests.
 func ofThisPage(host string, next http.Handler) http.Handler {
 	origin := "http://" + host
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {

@@ -5,7 +5,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/subject.ts";
 import { describeAttacks } from "./service.ts";
 
-/** A `ServerReflectionRequest` for the file that defines UserGroupService. */
+/** A `ServerReflectionRequest`. It requests the proto file that defines UserGroupService. */
 const REFLECTION = envelope(protoField(4, "usergroup.v1.UserGroupService"));
 
 describeAttacks("expensive responses", [
@@ -64,7 +64,8 @@ describeAttacks("expensive responses", [
         for (let i = 0; i < 20; i++) await askStrange(-i);
         const before = await metricsBytes();
         for (let i = 0; i < 2000; i++) await askStrange(i);
-        // Later calls only make the numbers in the series longer. A series for each name would take half a megabyte.
+        // After the first calls, only the numbers in the series may grow. If the metrics had a series for each name,
+        // they would grow by half a megabyte.
         const grown = (await metricsBytes()) - before;
         if (grown > 4096) throw new Error(`the metrics grew by ${grown} bytes`);
         return { requests: 6000, connections: 1, outcome: "counted in one series" };

@@ -5,15 +5,15 @@ import { PATHS } from "../support/subject.ts";
 import { describeAttacks } from "./service.ts";
 
 /**
- * A compressed UpdateUserGroupRequest of 1 MiB that consists of empty mapping entries: small to send, expensive to
- * decode.
+ * A compressed UpdateUserGroupRequest. After decompression, it has 1 MiB and consists of empty mapping entries. So it
+ * is small to send, but expensive to decode.
  */
 const bomb = gzipSync(Buffer.alloc(1024 * 1024 - 16, protoField(3, "")));
 const nested = Buffer.from("[".repeat(500_000) + "]".repeat(500_000));
 
 /**
- * Returns an UpdateUserGroupRequest that contains `properties` many times: first a Struct of many keys, then empty
- * Structs.
+ * Returns an UpdateUserGroupRequest that contains the field `properties` many times. The first `properties` is a Struct
+ * with many keys. The others are empty Structs, and protobuf merges each of them into the first.
  */
 function repeatedProperties({ keys, repeats }: { readonly keys: number; readonly repeats: number }): Buffer {
   const entries = Array.from({ length: keys }, (_, i) =>

@@ -8,10 +8,12 @@ import { type Attack, describeAttacks, type Target } from "./service.ts";
 
 const GUESSES = 2000;
 
-/** Number of networks in an attack, greater than the number that a worker caches. */
+/** Number of networks in an attack. A worker caches fewer networks than this number. */
 const NETWORKS = 12_000;
 
-/** Matches the Redis commands of a guess: the lookup of the API token, and the count of the failure. */
+/**
+ * Matches the Redis commands that a guess causes. They are the lookup of the API token, and the count of the failure.
+ */
 const OF_A_GUESS = /^eval(?:sha)? .+ (?:2 ug:\{\d+\}:environment ug:\{\d+\}:api-tokens |1 ug:rate:)/is;
 
 /** Sends guessed API tokens with a valid format over one connection. Returns the number of responses by gRPC status. */
@@ -36,8 +38,9 @@ function guess(
 }
 
 /**
- * @param expected returns whether the numbers of responses and Redis commands are right. The responses are counted by
- *   gRPC status: 16 is UNAUTHENTICATED, and 8 is RESOURCE_EXHAUSTED
+ * @param expected returns whether the numbers of responses and of Redis commands are right. `statuses` maps a gRPC
+ *   status
+ *   to a number of responses. 16 is UNAUTHENTICATED, and 8 is RESOURCE_EXHAUSTED
  */
 function guessing(
   title: string,
@@ -70,8 +73,8 @@ describeAttacks("expensive responses", [
     (statuses, commands) =>
       (statuses.get("16") ?? 0) >= 60 &&
       (statuses.get("16") ?? 0) + (statuses.get("8") ?? 0) === GUESSES &&
-      // Each guess costs one command for the lookup. A guess within the limit costs at most one more command, which
-      // counts the failure.
+      // Each guess costs one command for the lookup. If the guess is within the limit, it costs at most one more
+      // command, to count the failure.
       commands > GUESSES &&
       commands <= GUESSES + (statuses.get("16") ?? 0),
   ),

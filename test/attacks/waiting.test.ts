@@ -6,18 +6,20 @@ import { PATHS } from "../support/subject.ts";
 import { type Attack, describeAttacks, type Target } from "./service.ts";
 
 /**
- * Number of connections, and of calls on each connection. Their product exceeds the limit of waiting calls, so the
- * service stops reading from connections.
+ * Number of connections, and number of calls on each connection. Together, these are more calls than the service lets
+ * wait. So the service stops reading from connections.
  */
 const CONNECTIONS = 64;
 const CALLS = 100;
 
-/** Size of a request body, in bytes. The bodies on a connection fill its flow-control window several times. */
+/**
+ * Size of a request body, in bytes. All bodies on a connection are several times as large as its flow-control window.
+ */
 const BODY_BYTES = 4096;
 
 const PATIENCE_MS = 120_000;
 
-// The call queue treats all calls without a known API token as calls of one caller.
+// The API token is unknown. The call queue treats all calls with unknown API tokens as calls of the same caller.
 const headers = hpackBlock(post(PATHS.get, "application/json", [["authorization", "Token unknown-0123456789"]]));
 const body = Buffer.from('{"userGroupId":"a"}'.padEnd(BODY_BYTES));
 
@@ -31,7 +33,7 @@ async function complete(http2: Http2Wire, streams: readonly number[]): Promise<v
   for (const stream of streams) await http2.data(stream, body, { isEnd: true, patienceMs: PATIENCE_MS });
 }
 
-/** Waits until each call is answered, or its connection is closed. */
+/** Waits until each call has an answer, or until the connection of the call is closed. */
 async function answered(http2: Http2Wire, streams: readonly number[]): Promise<void> {
   await waitFor("all calls are answered", () => streams.every((stream) => http2.isEnded(stream)), PATIENCE_MS);
 }
@@ -41,11 +43,11 @@ function expectAllAnswers({ wire, unanswered }: Http2Wire): void {
     throw new Error(`connection closed: ${wire.isClosed}, unanswered: ${unanswered}`);
 }
 
-/** Returns an attack in which all calls arrive together. `then` runs on each connection after the calls were sent. */
+/** Returns an attack in which all calls arrive together. After the calls were sent, runs `then` on each connection. */
 function flood(title: string, then: (http2: Http2Wire, streams: readonly number[], i: number) => unknown): Attack {
   return {
     title,
-    // After streams have ended, Deno keeps some of their memory.
+    // Deno does not free all memory of a stream after the stream has ended.
     bounds: { cpuMs: 4, heldKiB: 40_960 },
     isRehearsed: true,
     run: async (target: Target) => {

@@ -21,7 +21,7 @@ export interface PageFailure {
   readonly message: string;
 }
 
-/** Functions of the page's script, which run in the browser. */
+/** The functions that the script of the page provides. They run in the browser. */
 export interface PageCalls {
   everyCall(task: PageTask): Promise<{
     readonly created: boolean;

@@ -19,7 +19,7 @@ const CHART = join(ROOT, "deploy/helm");
 /** The kinds of Kubernetes resources in every rendering. */
 const ALWAYS = ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "Service"];
 
-/** The examples, and the additional kinds of resources of each example. */
+/** Each example, and the kinds of resources that it has in addition to `ALWAYS`. */
 const EXAMPLES: readonly (readonly [string, readonly string[]])[] = [
   ["single", []],
   ["sentinel", []],
@@ -41,7 +41,7 @@ const secretFiles = (): { readonly [name: string]: string } => ({
 type Tree = { readonly [name: string]: Tree } & readonly Tree[] & string & number;
 
 function render(...args: string[]) {
-  // A Helm build without a version assumes an old version of Kubernetes.
+  // If a build of Helm has no version, it assumes an old version of Kubernetes. So pass the version of Kubernetes.
   const all = ["template", "ugs", CHART, "--kube-version", "1.37.0", ...args];
   const { status, stdout, stderr } = spawnSync(helm ?? "", all, { encoding: "utf8" });
   return { status, stdout, stderr };
@@ -194,7 +194,8 @@ describe.skipIf(helm === undefined || programs === undefined).each(EXAMPLES)("th
     const config = await loadConfig(Object.fromEntries(settings));
     expect(config.misspelled).toEqual([]);
     expect(config.metricsPort).toBe(9090);
-    // The grace period must cover preStop, the calls in flight, and the time that the supervisor adds.
+    // The grace period must be longer than the sum of three times: preStop, the limit for calls in flight, and 5 s that
+    // the supervisor may need in addition.
     const preStopMs = Number(container["lifecycle"]?.["preStop"]?.["sleep"]?.["seconds"]) * 1000;
     expect(Number(pod["terminationGracePeriodSeconds"]) * 1000).toBeGreaterThan(
       preStopMs + config.shutdownTimeoutMs + 5000,

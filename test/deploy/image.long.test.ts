@@ -34,8 +34,8 @@ function newRoot(): string {
 }
 
 /**
- * Returns a command that runs `command` in a read-only root as an unprivileged user. `/proc` and `/dev` are as in a
- * container.
+ * Returns a command that runs `command` as an unprivileged user, with a read-only root. `/proc` and `/dev` are the same
+ * as in a container.
  */
 function inRoot(root: string, user: string, command: readonly string[]): string[] {
   const script = [

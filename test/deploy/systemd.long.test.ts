@@ -17,7 +17,7 @@ describe.skipIf(analyze === undefined)("the systemd unit", () => {
 
   it("is loaded without warnings", () => {
     const { status, stdout, stderr } = run("verify", "--man=no", UNIT);
-    // On this machine, Node may be in another folder than in the unit, so the test ignores this complaint.
+    // On this machine, Node may be in another folder than the unit expects. So ignore the complaint about Node.
     const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line !== "" && !/not executable/.test(line));
     expect([complaints, status === 0 || /not executable/.test(stderr)]).toEqual([[], true]);
   });

@@ -33,15 +33,15 @@ export function copyExample(name: string): CopiedExample {
 }
 
 /**
- * Packs the TypeScript client into `folder`. Other tests pack the client at the same time, so the function packs a
- * copy.
+ * Packs the TypeScript client into `folder`. Packs a copy of the client, because other tests pack the client in its own
+ * folder at the same time.
  */
 export function packClient(folder: string): void {
   const place = mkdtempSync(join(tmpdir(), "ugs-pack-"));
   const parts = ["package.json", "README.md", "src", "tsconfig.build.json"].map((part) => `packages/client/${part}`);
   for (const part of ["LICENSE", "gen", "tsconfig.json", "src/sessions/rules.ts", ...parts])
     cpSync(join(ROOT, part), join(place, part), { recursive: true });
-  // Marks the generated code as ES modules.
+  // This package.json declares that the generated code consists of ES modules.
   writeFileSync(join(place, "package.json"), '{ "type": "module" }');
   symlinkSync(join(ROOT, "node_modules"), join(place, "node_modules"));
   try {
@@ -66,7 +66,7 @@ export function settingsOf({ url, tokens, environment }: Pick<TestServer, "url" 
   return { API_TOKEN: tokens.customer, UGS_URL: url, UGS_ENVIRONMENT: `${environment}/Customer` };
 }
 
-/** Starts an example on free ports. @param env the settings except the ports, see `settingsOf` */
+/** Starts an example on free ports. @param env the settings of the example except the ports. See `settingsOf` */
 export async function startExample(
   command: readonly string[],
   options: { readonly cwd: string; readonly env: { readonly [name: string]: string } },

@@ -11,7 +11,7 @@ import { grpcClients } from "../support/rpc.ts";
 import { copyExample, packClient, settingsOf, startExample } from "./example.ts";
 import { overHttp } from "./over-http.ts";
 
-/** Lifetime of the sessions of the example, and clock difference that the example tolerates, in milliseconds. */
+/** Lifetime of a session in the example, and the clock difference that the example accepts, in milliseconds. */
 const LIFE_MS = 60_000;
 const TOLERANCE_MS = 5000;
 
@@ -20,7 +20,7 @@ const TOLERANCE_MS = 5000;
  */
 const MOVED_MS = LIFE_MS + TOLERANCE_MS + 1000;
 
-/** Time after which the page has renewed a session, in milliseconds: 80 % of the lifetime, plus one second. */
+/** Time after which the page has renewed a session, in milliseconds. It is 80 % of the lifetime plus one second. */
 const TO_RENEWAL_MS = 49_000;
 
 const SHOWN = { group: "acme", viewer: "ann", plan: "gold", seats: "3" };
@@ -70,7 +70,7 @@ describeWithChromium("the page in Chromium", () => {
     return page;
   };
 
-  /** Logs out without the page, as in another tab. */
+  /** Logs the viewer out with a request that the page does not see, as if the viewer used another tab. */
   const logOutElsewhere = async () => {
     const headers = { "sec-fetch-site": "same-origin" };
     const answer = await browser.context.request.post(`${example.url}/logout`, { headers });
@@ -126,14 +126,15 @@ describeWithChromium("the page in Chromium", () => {
     expect(await lookWith(session, "asks")).toBe(401);
     expect(await lookWith(session, "verifies")).toBe(200);
 
-    // The page drops the session when the session has expired according to the clock of the page.
+    // Move only the clock of the page. When the session has expired by this clock, the page drops the session.
     await page.clock.fastForward(TO_RENEWAL_MS);
     await page.getByText("viewer session: stale").waitFor();
     expect(await shownBy(page)).toEqual(SHOWN);
     await page.clock.fastForward(LIFE_MS - TO_RENEWAL_MS);
     await waitFor("nothing is shown", async () => same(await shownBy(page), {}));
 
-    // The host accepts a copy of the session until the session has expired according to the clock of the host.
+    // The clock of the host has not moved. The host accepts a copy of the session until the session has expired by that
+    // clock.
     expect(await lookWith(session, "verifies")).toBe(200);
     example.signal("SIGUSR2");
     await waitUntilSaid(example, "the host's clock has moved", (output) => output.includes("ms ahead"));
@@ -156,7 +157,7 @@ describeWithChromium("the page in Chromium", () => {
       form.submit();
     }, `${example.url}/session`);
     const answer = await answered;
-    // Closing a page during a navigation can hang.
+    // Wait for the end of the navigation. If a page is closed during a navigation, the close can hang.
     await page.waitForURL(`${example.url}/session`);
     expect((await answer.request().allHeaders())["cookie"]).toMatch(/^login=/);
     expect(answer.status()).toBe(403);

@@ -9,8 +9,8 @@ import { grpcClients } from "../support/rpc.ts";
 import { type CopiedExample, type RunningExample, settingsOf, startExample } from "./example.ts";
 
 /**
- * The dashboards. If `asks` is true, the dashboard calls the service, and so rejects a session immediately after its
- * revocation.
+ * The dashboards of the example. If `asks` is true, the dashboard calls the service for each session. So after a
+ * session is revoked, this dashboard rejects it immediately.
  */
 const DASHBOARDS = [
   { path: "/asks/dashboard", asks: true },
@@ -56,7 +56,8 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
           origin: "https://evil.example.com",
         });
         expect(reported.status, path).toBe(403);
-        // A page on another port belongs to the same site.
+        // The page has another port, so the browser sends `same-site`, not `same-origin`. The example must refuse such
+        // requests.
         const near = { site: "same-site", origin: example.dashboardsUrl };
         expect((await post(example, path, { login, form: "viewer=eve", ...near })).status, path).toBe(403);
         const old = { site: undefined, origin: "https://evil.example.com" };

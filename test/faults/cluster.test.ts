@@ -55,7 +55,7 @@ describeWithRedis("a Cluster", () => {
       for (const { group } of made) {
         const { providedId, token } = group;
         expect((await store.getOrCreate(environment, newGroup(providedId))).group.teamId).toBe(group.teamId);
-        // Redis refuses a command while the keys of the command are on two nodes.
+        // During the move, the keys of a command can be on two nodes. In this case, Redis refuses the command.
         const by = { ...BY, requestId: `${providedId}, left ${left}` };
         await store.update(environment, providedId, { name: by.requestId }, "", by).then(
           ({ name }) => updated.push(name),
@@ -116,8 +116,8 @@ describeWithRedis("a Cluster", () => {
       () => environments.delete(environment, true),
     ];
     const { prefix } = keysOf(environment, "");
-    // The move has begun, but every key is still on the first master. So a script stops only at its first read of a key
-    // that does not exist.
+    // The move has begun, but every key is still on the first master. In this state, Redis refuses only reads of keys
+    // that do not exist. So a script runs until it reads such a key.
     const move = await cluster.beginMove(prefix, await cluster.otherThan(prefix));
     const stored = async () => (await contents(operator, environment)) as object;
     const before = await stored();
@@ -180,7 +180,7 @@ describeWithRedis("a Cluster", () => {
     const errors = (await Promise.all(failures)).filter((outcome) => outcome instanceof Error);
     expect(errors.length).toBeGreaterThan(0);
     for (const error of errors) expect(error).toBeInstanceOf(StoreUnavailable);
-    // The loop makes many more calls than the client queues for one master.
+    // The number of calls must be much larger than the number of calls that the client queues for one master.
     expect(failures.length).toBeGreaterThan(10_000);
     expect(most).toBeLessThan(2500);
     await waitFor("the master answers again", () => succeeds(Promise.all(at(true).map(get))));

@@ -16,12 +16,12 @@ import { newReceiver, verify } from "../support/webhooks.ts";
 /** Number of acknowledged changes. `EVENT_CHANGES=100000` tests a large environment. */
 const CHANGES = Number(process.env["EVENT_CHANGES"] ?? 3000);
 
-/** Number of faults, evenly spread over the changes. The faults alternately kill a worker and Redis. */
+/** Number of faults, evenly spread over the changes. The faults kill a worker and Redis in turn. */
 const FAULTS = Math.max(3, Math.ceil(CHANGES / 8000));
 
 /**
- * Duration of a phase, in milliseconds. The webhook's endpoint rejects all messages in one phase, and accepts all
- * messages in the next.
+ * Duration of a phase, in milliseconds. In one phase, the endpoint of the webhook rejects all messages. In the next
+ * phase, it accepts all messages.
  */
 const PHASE_MS = 8000;
 
@@ -111,7 +111,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
       }
       const id = Number(message.data["event_id"]);
       if (message.type === "webhook.events_missed") {
-        // The failover lost an event that the webhook had delivered before a replica confirmed the event.
+        // The webhook had delivered an event before a replica confirmed the event. Then the failover lost the event.
         gaps++;
         lastDelivered = 0;
       } else if (delivered.has(id)) {
@@ -165,7 +165,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
           }
           if (isDone && last >= Math.max(...acknowledged)) return;
         } catch (error) {
-          // The failover lost an event that the reader had read before a replica confirmed the event.
+          // The reader had read an event before a replica confirmed the event. Then the failover lost the event.
           if (reasonOf(error) !== "EVENT_CURSOR_EXPIRED") throw error;
           restarts++;
           [cursor, last] = ["", 0];

@@ -10,7 +10,8 @@ import { testEnvironments, testUserGroups } from "../support/stores.ts";
 describeWithRedis("Sentinels", () => {
   it("replace a hanging master, and the client follows within seconds although its connection to the old master stays open", async () => {
     const sentinels = await newSentinels({ downAfterMs: 700 });
-    // The client keeps a silent connection open for longer than the test waits for the change.
+    // This timeout is longer than the time that the test waits for the change. So the client does not close a silent
+    // connection in that time.
     const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });
     const store = testUserGroups(client, RING);
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });

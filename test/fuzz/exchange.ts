@@ -10,7 +10,7 @@ import {
   settings,
 } from "@user-group-service/testing/http2-frames";
 
-/** A valid exchange of requests and responses: the bytes that the client sends, and the number of responses. */
+/** A valid exchange. It consists of the bytes that the client sends, and the number of responses that must arrive. */
 export interface Exchange {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";
@@ -31,7 +31,7 @@ export interface Ask {
   readonly path: string;
   readonly fields: Fields;
   readonly body?: Buffer;
-  /** Whether the response never ends, so that no other request can follow on an HTTP/1.1 connection. */
+  /** Whether the response never ends. If true, no other request can follow on an HTTP/1.1 connection. */
   readonly isEndless?: true;
 }
 
@@ -90,7 +90,7 @@ export function callsOf({ path, proto, json, authorization }: Method): Ask[] {
   ];
 }
 
-/** Returns the same call twice: with a valid token, and without a token. */
+/** Returns two calls. They differ only in the token: the first has a valid token, the second has no token. */
 export function withAndWithout(
   authorization: string,
   { name, path, type, body, more = [] }: { name: string; path: string; type: string; body: Buffer; more?: Fields },
@@ -105,7 +105,7 @@ export function withAndWithout(
   return [ask(name, [["authorization", authorization]]), ask(`${name}, no token`, [])];
 }
 
-/** Returns a call without a token. Default: over gRPC. */
+/** Returns a call that has no token. By default, the call is over gRPC. */
 export function openCall(name: string, path: string, body: Buffer, type = "application/grpc", more: Fields = []): Ask {
   return { name, method: "POST", path, fields: [["content-type", type], ["te", "trailers"], ...more], body };
 }

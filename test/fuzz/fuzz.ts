@@ -10,7 +10,9 @@ import { describeScript, play, type Script } from "./play.ts";
 
 const AT_ONCE = 24;
 const PER_BATCH = 240;
-/** The fuzzer measures memory and file descriptors after this share of the duration, and again at the end. */
+/**
+ * Share of the duration that is warm-up. The fuzzer measures memory and descriptors after the warm-up and at the end.
+ */
 const WARM_UP_SHARE = 0.2;
 const WARM_UP_CALLS = 30;
 /** Maximum growth of file descriptors, and of memory in bytes, after the warm-up. */
@@ -21,7 +23,7 @@ interface Plan {
   /** Requests that the fuzzer splits and mutates. The first three must carry a valid token. */
   readonly corpus: readonly Ask[];
   readonly seconds: number;
-  /** Seed of the random numbers, which determine every script. */
+  /** Seed of the random numbers. The same seed gives the same scripts. */
   readonly seed: number;
   /**
    * Number of the batch to replay, from 1. The fuzzer plays copies of each script, and then the whole batch. If
@@ -87,7 +89,7 @@ async function faultIn(bystander: Bystander, batch: Script[], { isEnding }: Plan
   return undefined;
 }
 
-/** Plays scripts, up to `AT_ONCE` concurrently. @returns a description of the fault, if any */
+/** Plays scripts, at most `AT_ONCE` at a time. @returns a description of the fault. Undefined if there is no fault */
 async function faultAfter(bystander: Bystander, batch: readonly Script[]): Promise<string | undefined> {
   const { server } = bystander;
   let unanswered: string | undefined;

@@ -7,8 +7,8 @@ import type { Script, Step } from "./play.ts";
 const SPLIT_EVERY = 3;
 
 /**
- * Distance between successive split positions. The distance is a prime greater than the number of positions, so the
- * fuzzer reaches every position.
+ * Distance between a split position and the next one. The distance is a prime, and is greater than the number of
+ * positions. So the fuzzer reaches every position.
  */
 const STEP = 2 ** 31 - 1;
 
@@ -52,7 +52,7 @@ function mutate(random: Random, corpus: readonly Exchange[]): Script {
   return { name: exchange.name, protocol: exchange.protocol, steps: ended(random, paused) };
 }
 
-/** In three of four scripts, adds a step that ends or resets the connection at a random point. */
+/** Adds a step that ends or resets the connection at a random point. In one of four cases, adds no step. */
 function ended(random: Random, steps: readonly Step[]): Step[] {
   const how = random.below(4);
   if (how === 0) return [...steps];
@@ -61,7 +61,7 @@ function ended(random: Random, steps: readonly Step[]): Step[] {
   return [...steps.slice(0, at), { kind }];
 }
 
-/** Splits bytes into packets: a single packet, a packet per piece, random parts, or a packet per byte. */
+/** Splits bytes into packets. There can be one packet, one per piece, one per random part, or one per byte. */
 function packets(random: Random, bytes: Buffer, pieces: readonly Buffer[]): Buffer[] {
   const how = random.below(10);
   if (how < 5 || bytes.length === 0) return [bytes];
@@ -165,7 +165,7 @@ const swap: Change = (random, pieces) => {
 
 const truncate: Change = (random, pieces) => pieces.slice(0, random.below(pieces.length + 1));
 
-/** Inserts the pieces of another exchange, which uses the same stream ids. */
+/** Inserts the pieces of another exchange. Both exchanges use the same stream ids. */
 const interleave: Change = (random, pieces, { protocol }, corpus) => {
   const other = random.pick(random.chance(0.9) ? corpus.filter((exchange) => exchange.protocol === protocol) : corpus);
   const rest = other.pieces.slice(random.chance(0.8) && protocol === "h2" ? 3 : 0);

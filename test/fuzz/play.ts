@@ -7,7 +7,7 @@ export interface Script {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";
   readonly steps: readonly Step[];
-  /** Number of responses that the server must send. Undefined for an invalid exchange. */
+  /** Number of responses that the server must send. Undefined if the exchange is invalid. */
   readonly answers?: number;
 }
 
@@ -61,7 +61,9 @@ function written(socket: Socket, bytes: Buffer): Promise<void> {
   return new Promise((resolve) => socket.write(bytes, () => setImmediate(resolve)));
 }
 
-/** Resets the TCP connection. Over TLS, Node cannot send a reset, so this function destroys the socket. */
+/**
+ * Resets the TCP connection. If the connection uses TLS, Node cannot send a reset. In this case, destroys the socket.
+ */
 function reset(socket: Socket): void {
   if ("encrypted" in socket) socket.destroy();
   else socket.resetAndDestroy();
@@ -84,7 +86,8 @@ function countAnswers(socket: Socket, protocol: Script["protocol"]): () => numbe
   socket.on("data", (chunk: Buffer) => {
     const text = tail + chunk.toString("latin1");
     count += text.match(/HTTP\/1\.1 [2-5]\d\d /g)?.length ?? 0;
-    // The kept end of the text is too short for a whole match, so no response counts twice.
+    // Keep the end of the text, because a match can begin in it. It is too short for a whole match, so no response
+    // counts twice.
     tail = text.slice(-12);
   });
   return () => count;

@@ -23,7 +23,9 @@ const REST_BODY = Buffer.from('{"user_group_id":"fuzz","name":"Fuzz","properties
 /**
  * Starts the service for the fuzzer.
  *
- * @param redisUrl a separate Redis. With the embedded store, created groups would look like a memory leak
+ * @param redisUrl URL of a Redis. If undefined, the embedded store keeps the created groups in memory, which looks like
+ *   a
+ *   leak
  */
 export function startFuzzed(
   place: Place,

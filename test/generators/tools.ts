@@ -7,7 +7,10 @@ import { pythonPrograms } from "../support/python.ts";
 
 const FOLDER = join(ROOT, "test/generators");
 
-/** Shell script. If the folder $1 does not have the key $2, replaces the folder and runs the script $3 in it. */
+/**
+ * Shell script. If the file `key` in the folder $1 does not contain $2, replaces the folder and runs the script $3
+ * there.
+ */
 const INSTALL = `
 if [ "$(cat "$1/key" 2>/dev/null)" = "$2" ]; then exit; fi
 rm -rf "$1"
@@ -18,7 +21,7 @@ eval "$3"
 printf %s "$2" >key`;
 
 /**
- * Runs an installation script, unless the script has already run with this key.
+ * Runs an installation script. If the script has already run with this key, does nothing.
  *
  * @param name name of the folder in `node_modules/.cache/generators/`
  * @param key the versions of the installed programs, which identify the installation
@@ -59,7 +62,9 @@ export function newerNode(programs: string): string {
 export const HAS_GO = orLeaveOut("go", "generated clients in Go are") !== undefined;
 export const HAS_JAVA = orLeaveOut("javac", "the clients of openapi-generator are") !== undefined;
 
-/** Installs a program of a Go module, and returns its path. @param path such as `example.com/module/cmd/name` */
+/**
+ * Installs a program of a Go module. Returns the path of the program. @param path such as `example.com/module/cmd/name`
+ */
 export function goProgram(path: string, version: string): string {
   const name = path.slice(path.lastIndexOf("/") + 1);
   return join(installed(name, version, `GOBIN="$PWD" go install ${path}@${version}`), name);
@@ -68,7 +73,8 @@ export function goProgram(path: string, version: string): string {
 const GENERATOR = "org/openapitools/openapi-generator-cli/7.25.0/openapi-generator-cli-7.25.0.jar";
 
 /**
- * The files from Maven Central, each with its SHA-256 digest: the generator, and the dependencies of its Java clients.
+ * Maps files of Maven Central to their SHA-256 digests. The files are the generator, and the dependencies of its Java
+ * clients.
  */
 const JARS = {
   [GENERATOR]: "41ce4f6b07f196676439d710759fa1ced7a08066d06ff1bf314681470289efae",

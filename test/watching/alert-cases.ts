@@ -3,7 +3,9 @@ export interface Input {
   /** Name of the metric. The test uses the first series of the metrics page with this name and with `labels`. */
   readonly metric: string;
   readonly labels?: { readonly [label: string]: string };
-  /** Labels to set on the series. They replace the labels with the same names on the metrics page. */
+  /**
+   * Labels that are set on the series. If the metrics page has a label with the same name, the label here replaces it.
+   */
   readonly as?: { readonly [label: string]: string };
   readonly values: string;
 }
@@ -15,8 +17,8 @@ export interface AlertCase {
   /** Evaluation time, in promtool's notation. */
   readonly at: string;
   /**
-   * The value in the alert's description, and the labels that the rule does not set itself. Undefined if no alert must
-   * fire.
+   * The alert that must fire: the value in its description, and the labels that the rule does not set itself. Undefined
+   * if no alert may fire.
    */
   readonly fires?: { readonly value?: string; readonly labels?: readonly string[] };
 }

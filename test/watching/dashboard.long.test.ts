@@ -47,7 +47,7 @@ const RISEN = [
 ];
 
 /**
- * The error of Prometheus 2 if it evaluates a rule twice with the same timestamp, which can happen on a slow machine.
+ * On a slow machine, Prometheus 2 can evaluate a rule twice with the same timestamp. In this case, it logs this error.
  */
 const EVALUATED_TWICE = "duplicate sample for timestamp";
 
@@ -107,7 +107,7 @@ function beginLoad({ url, tokens }: TestServer): { stop(): Promise<void> } {
       await send(GET, post("application/json", '{"userGroupId":"a"}', authorization));
       await send(GET, post("application/grpc", GRPC_BODY, authorization));
       await send(GET, post("application/json", "{", authorization));
-      // The service soon limits an address with this many failures, so the load uses another address every 16 rounds.
+      // After a number of failures, the service limits the calls of an address. So use another address every 16 rounds.
       const wrong = post("application/json", '{"userGroupId":"a"}', "Token wrong-0123456789");
       await send(GET, { ...wrong, headers: { ...wrong.headers, "x-forwarded-for": `198.51.100.${++round >> 4}` } });
       // This burst exceeds RATE_LIMIT.

@@ -79,7 +79,7 @@ describe("all alerts", () => {
   );
 });
 
-/** Placeholder in the template of a log message. It stands for `reads` or `changes`. */
+/** Placeholder in the template of a log message. In the logged message, `reads` or `changes` replaces it. */
 const KIND = "${" + "kind}";
 
 describe("the documentation for operators", () => {

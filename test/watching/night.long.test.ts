@@ -16,7 +16,7 @@ import { JOB, rulesFasterBy } from "./files.ts";
 
 const prometheus = orLeaveOut("prometheus", "the test of an operator's night is");
 
-/** Time factor of the test. Rules and scrapes are faster by this factor. */
+/** Factor by which rules and scrapes are faster than in production. */
 const FASTER = 30;
 
 /** Number of scrapes for which an outage continues after its alerts have fired. No other alert may fire in this time. */
@@ -220,14 +220,15 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
       expect([...fired.keys()].filter((alert) => alert !== CALLS_FAIL).sort(), what).toEqual(expected);
       expect(failed.changes, what).toBeGreaterThan(0);
       expect(failed.creations, what).toBeGreaterThan(0);
-      // If the disk is slow for a second, Redis waits. So a few reads may also fail when Redis is full.
+      // If the disk is slow for a second, Redis waits for it. So a few reads may fail even in an outage in which reads
+      // succeed.
       expect(failed.share < 0.05, `${what}: ${failed.reads} reads failed`).toBe(reads);
       calls.takeFailed();
     }
     console.log(timeline.join("\n"));
     expect(seen).toContain(CALLS_FAIL);
-    // Redis was empty once, so the service created a second token for the group. After all outages, the group must have
-    // one of these two tokens, which callers have received.
+    // In one outage, Redis was empty, so the service created the group again, with a second token. After all outages,
+    // the group must have one of the tokens that callers have received.
     await waitFor("calls succeed", async () => {
       const answer = await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
       return calls.tokens.has(answer.userGroup?.token ?? "");

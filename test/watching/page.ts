@@ -18,7 +18,8 @@ export interface Series {
 }
 
 /**
- * Returns settings with which the server exposes all metrics. Without sampling, the server needs no trace collector.
+ * Returns settings with which the server exposes all metrics. The metrics of traces need an endpoint. The sampler
+ * records no trace, so no collector has to listen there.
  */
 export function watchedServer(): ServerOptions {
   const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_TRACES_SAMPLER: "always_off" };
@@ -30,8 +31,8 @@ export function pageOf(server: Pick<TestServer, "log">): string {
 }
 
 /**
- * Creates an API token that expires and a webhook that cannot deliver, because some metrics exist only with them. Waits
- * until the metrics page contains these metrics.
+ * Creates an API token that expires, and a webhook that cannot deliver. Some metrics exist only if there is such a
+ * token or webhook. Waits until the metrics page contains these metrics.
  *
  * @returns all series of the metrics page
  */
@@ -46,7 +47,8 @@ export async function exposeAll(server: TestServer, days = 3): Promise<Series[]>
   await adminOf(ADMIN_TOKEN).createWebhook({ environment, displayName: "lost", url: "https://webhooks.invalid/" });
   const userGroups = [{ providedId: "imported", token: "a-token-of-another-system-0123456789abcdef" }];
   return waitFor("the metrics page reports the token and the webhook", async () => {
-    // A process that has just subscribed to revocations clears its cache of tokens, so the token must be used again.
+    // When a process subscribes to revocations, it clears its cache of tokens. If this happens late, the process needs
+    // another call to know the token. So use the token again.
     await adminOf(token).importUserGroups({ environment, userGroups, snapshotTime: timestampNow() });
     const series = await readSeries(pageOf(server));
     const isReported = (name: string) => series.some(({ metric }) => metric === name);

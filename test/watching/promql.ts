@@ -1,6 +1,6 @@
 import { parser } from "@prometheus-io/lezer-promql";
 
-/** A label matcher, in which `text` is the value without quotes. */
+/** A label matcher. `text` is the value without the quotes. */
 export interface Matcher {
   readonly label: string;
   readonly operator: "=" | "!=" | "=~" | "!~";

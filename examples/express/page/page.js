@@ -18,7 +18,7 @@ async function look(sessions) {
   try {
     const session = await sessions.get();
     let answer = await read(session);
-    // The session was revoked: request another session.
+    // The session is not valid any more, for example because it was revoked. Request another session.
     if (answer.status === 401) answer = await read(await sessions.replace(session));
     if (answer.status === 401) show({});
     else if (answer.ok) {
@@ -26,14 +26,14 @@ async function look(sessions) {
       show({ group, viewer, ...properties });
     }
   } catch (error) {
-    // Without a session, show nothing. Other errors can be temporary, so keep the dashboard.
+    // If there is no session, show nothing. Any other error can be temporary, so keep the dashboard.
     if (error instanceof ViewerSessionUnavailable) show({});
     if (error.status === 401) return loggedOut(sessions);
   }
   setTimeout(look, 500, sessions);
 }
 
-/** Shows the login form after a logout in another tab, or after a restart of the back end. */
+/** Shows the login form. Called if the viewer has logged out in another tab, or if the back end has restarted. */
 function loggedOut(sessions) {
   sessions.dispose();
   element("login").hidden = false;

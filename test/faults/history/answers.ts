@@ -1,7 +1,7 @@
 import { type Call, groupOf, isDone, isOk } from "./call.ts";
 import type { Violation } from "./violation.ts";
 
-/** Reasons of errors that a fault may cause. `checkOrder` finds wrong NOT_FOUND answers. */
+/** Reasons of errors that a fault may cause. Whether a NOT_FOUND answer is right is checked by `checkOrder`. */
 const FORESEEN: ReadonlySet<string> = new Set([
   "STORE_UNAVAILABLE",
   "TOO_FEW_REPLICAS",
@@ -14,9 +14,9 @@ const FORESEEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Checks each answer by itself, independently of other calls.
+ * Checks each answer on its own, without the other calls.
  *
- * @param workersEnd whether the fault ended workers, so that calls may have been cut off
+ * @param workersEnd true if the fault ended workers. In this case, the connection of a call may have broken
  */
 export function checkAnswers(calls: readonly Call[], { workersEnd }: { readonly workersEnd: boolean }): Violation[] {
   return calls.flatMap((call) => [...groupFaults(call), ...halfFaults(call), ...errorFaults(call, workersEnd)]);
@@ -53,8 +53,9 @@ function errorFaults(call: Call, workersEnd: boolean): Violation[] {
 }
 
 /**
- * Returns whether a failed call reports the right outcome. A change that fails with `unavailable` must report an
- * outcome. Any call may report `not_made`, because the server authenticates a caller before it runs the method.
+ * Returns whether a failed call reports the right outcome. If a change fails with `unavailable`, it must report an
+ * outcome. Any call may report `not_made`, even a read. The server authenticates the caller before it runs the method,
+ * and the authentication can fail with this outcome.
  */
 function isRightOutcome({ method, answer: { code, outcome } }: Call): boolean {
   if (code !== "unavailable") return outcome === undefined;

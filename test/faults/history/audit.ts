@@ -52,8 +52,9 @@ function eventFaults(environment: string, events: readonly StoredEvent[], calls:
 }
 
 /**
- * Finds acknowledged changes that do not have exactly one event. Retries with the same request id count as one change,
- * unless the group was deleted in between. A resume of a group that is not suspended is not a change.
+ * Finds acknowledged changes that do not have exactly one event. Calls with the same request id count as one change. If
+ * the group was deleted between two such calls, they count as two changes. If a group is not suspended, a resume of the
+ * group is not a change.
  */
 function changeFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const changes = calls.filter(({ method, answer }) =>
@@ -77,7 +78,7 @@ function changeFaults(environment: string, events: readonly StoredEvent[], calls
   });
 }
 
-/** Finds groups whose name at the end differs from the name that their last event set. */
+/** Finds groups whose name at the end is not the name that the change of their last event set. */
 function orderFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const byName = new Map(calls.map((call) => [nameOf(call), call]));
   const names = new Map<string, string | undefined>();
@@ -94,7 +95,7 @@ function orderFaults(environment: string, events: readonly StoredEvent[], calls:
   });
 }
 
-/** Returns a key that a call and its event share. An import of several groups has one event per group. */
+/** Returns the key by which a call and its event are matched. An import of several groups has one event per group. */
 function nameOf({ id, group }: Pick<Call, "id" | "group">): string {
   return `${id} ${group}`;
 }

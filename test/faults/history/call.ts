@@ -5,9 +5,9 @@ export interface Seen {
   readonly id: string;
   readonly teamId: number;
   readonly name: string;
-  /** Value in the group's mapping. Every change sets this value to the name. */
+  /** A value in the mapping of the group. Every change sets this value and the name to the same text. */
   readonly mapped: string;
-  /** Undefined in answers to viewers, and if the group is suspended. */
+  /** Undefined if the answer is for a viewer, or if the group is suspended. */
   readonly token?: string | undefined;
   readonly etag?: string | undefined;
   /** Undefined if the answer does not show whether the group is suspended. */
@@ -23,7 +23,7 @@ export type Answer =
       readonly outcome?: never;
     }
   | {
-      /** Deletions and imports succeed without a group in the answer. */
+      /** The answer of a deletion or an import that succeeded. Such an answer contains no group. */
       readonly code: "ok";
       readonly created: boolean;
       readonly seen?: never;
@@ -41,31 +41,31 @@ export type Answer =
     };
 
 /**
- * A call to a worker, or the part of a call that concerns one group. All times are in milliseconds and from the same
- * clock.
+ * A call to a worker. If a call concerns several groups, the part of the call for one group. All times are in
+ * milliseconds and from the same clock.
  */
 export interface Call {
   /**
-   * Request id in the audit trail, unique per group. An import of several groups counts as one call per group, with the
-   * same id. Undefined if the call was not sent.
+   * Request id of the call in the audit trail. No two calls to the same group have the same id. An import of several
+   * groups counts as one call per group, and these calls have the same id. Undefined if the call was not sent.
    */
   readonly id?: string | undefined;
   readonly method: "get" | "update" | "rotate" | "resolve" | "delete" | "revoke" | "import" | "suspend" | "resume";
   readonly worker: string;
   readonly environment: string;
-  /** The requested group, or the group whose token the caller presented, in the format of `groupOf`. */
+  /** The group, in the format of `groupOf`. If the caller presented a token, the group to which the token was given. */
   readonly group: string;
-  /** Token that the caller presented. Undefined if the call contains the id of the group. */
+  /** Token that the caller presented. Undefined if the call names the group by its id. */
   readonly token?: string | undefined;
   /** Foreign token that an import sets. Each import of a group uses a new token. */
   readonly given?: string | undefined;
-  /** Name that a change or creation sets, different in each call. */
+  /** Name that a change or a creation sets. Each call sets another name. */
   readonly value?: string | undefined;
   readonly requestId?: string | undefined;
   readonly graceMs?: number | undefined;
   readonly start: number;
   readonly end: number;
-  /** Whether the call was made after the load, while every Redis node was up. */
+  /** Whether the call was made after the end of the load, when every Redis node was up again. */
   readonly isFinal?: boolean | undefined;
   readonly answer: Answer;
 }
@@ -87,14 +87,14 @@ export function isDone({ answer }: Call): boolean {
 export function fateOf(call: Call): Fate {
   const { answer } = call;
   if (isDone(call)) return "made";
-  // If the service refuses a call for any reason but the store, the change was not made.
+  // If the answer has a reason and its code is not `unavailable`, the service refused the call and made no change.
   const isRefusal = answer.reason !== undefined && answer.code !== "unavailable";
   return isRefusal || answer.outcome === "not_made" ? "not made" : "perhaps";
 }
 
 /**
- * Returns the latest possible time of a call's change: the time of the service's answer. Without an answer, returns
- * infinity.
+ * Returns the latest time at which the change of a call can have been made. This is the time of the answer of the
+ * service. If the service sent no answer, returns infinity, because the change may still be made later.
  */
 export function madeBy(call: Call): number {
   return isDone(call) || call.answer.reason !== undefined ? call.end : Number.POSITIVE_INFINITY;

@@ -5,7 +5,7 @@ import { checkOrder } from "./order.ts";
 import { checkStored, type StoredEnvironment } from "./stored.ts";
 import type { Allowances, Violation } from "./violation.ts";
 
-/** All calls under a fault, the stored data, and the promises that must hold. */
+/** All calls during a fault, the stored data, and the exceptions from the promises that the fault allows. */
 export interface History {
   readonly calls: readonly Call[];
   readonly stored: readonly StoredEnvironment[];
@@ -26,7 +26,7 @@ export function check({ calls, stored, allow, workersEnd }: History): Violation[
 
 /**
  * Checks that no two groups have the same team id. If `mayForget` is true, Redis may lose a group that only reads have
- * shown. The team id of this group may then belong to another group.
+ * shown. Redis may then give the team id of the lost group to another group.
  */
 function checkTeamIds(calls: readonly Call[], { mayForget }: Allowances): Violation[] {
   const owners = new Map<number, string>();
@@ -39,7 +39,7 @@ function checkTeamIds(calls: readonly Call[], { mayForget }: Allowances): Violat
   });
 }
 
-/** Checks that the final reads show the same state of each group through all workers. */
+/** Checks that the final reads through all workers show the same state of each group. */
 function checkAgreement(calls: readonly Call[]): Violation[] {
   return [...byGroup(calls.filter(({ isFinal }) => isFinal))].flatMap(([group, own]): Violation[] => {
     const shown = new Set(

@@ -4,9 +4,9 @@ export interface Figures {
   readonly calls: number;
   readonly seconds: number;
   readonly errors: ReadonlyMap<string, number>;
-  /** Longest time without a successful call to any group of a shard, in milliseconds. */
+  /** Longest time for which no call to any group of a shard succeeded, in milliseconds. */
   readonly outageMs: number;
-  /** Longest time without an acknowledged change to any group of a shard, in milliseconds. */
+  /** Longest time for which no change of any group of a shard was acknowledged, in milliseconds. */
   readonly changeOutageMs: number;
 }
 

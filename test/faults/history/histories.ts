@@ -11,8 +11,8 @@ import { STRICT, type ViolationKind } from "./violation.ts";
  */
 
 /**
- * Creates an answer that shows the group `a`. Without arguments, the answer shows the values with which the group was
- * created.
+ * Creates an answer that shows the group `a`. For each field that `seen` does not contain, the answer shows the value
+ * with which the group was created.
  */
 export function shown(seen: Partial<Extract<Answer, { code: "ok" }>["seen"]> = {}, created = false): Answer {
   const { name = "n0" } = seen;
@@ -36,7 +36,7 @@ export const SUSPENDED: Answer = {
 };
 export const NO_GROUP: Answer = { code: "not_found", reason: "USER_GROUP_NOT_FOUND", outcome: undefined };
 
-/** A call of a history. Without times, the nth call lasts from 2n to 2n + 1, so calls do not overlap. */
+/** A call of a history. If it has no times, the nth call lasts from 2n to 2n + 1. So such calls do not overlap. */
 export type CallAt = Omit<Call, "start" | "end"> & Partial<Call>;
 
 /** @param more fields that differ from the default */
@@ -59,7 +59,7 @@ export function get(seen: Parameters<typeof shown>[0] = {}, more: Partial<Call> 
   return call("get", shown(seen), more);
 }
 
-/** @param to the new token in the answer, or the answer of a failed call */
+/** @param to the new token in the answer. If the call failed, its answer */
 export function rotate(to: string | Answer, more: Partial<Call> = {}): CallAt {
   return call("rotate", typeof to === "string" ? shown({ token: to }) : to, more);
 }
@@ -85,7 +85,7 @@ export function imported(given: string, answer: Answer = DONE): CallAt {
   return call("import", answer, { given, value: `name of ${given}` });
 }
 
-/** Creates a GetUserGroup call that creates the deleted group again, with another team id and token. */
+/** Creates a GetUserGroup call that creates the deleted group again. The new group has another team id and token. */
 export function recreate(seen: Parameters<typeof shown>[0] = {}): CallAt {
   const recreated = { teamId: 2, token: "u0", name: "m0", ...seen };
   return call("get", shown(recreated, true), { value: recreated.name });
@@ -95,7 +95,9 @@ export function resolve(token: string, answer: Answer = shown({ token: undefined
   return call("resolve", answer, { token });
 }
 
-/** Returns the call that creates the group (id `c0`), followed by the other calls (ids from `c1`). */
+/**
+ * Returns a history. Its first call creates the group and has the id `c0`. The given calls follow with ids from `c1`.
+ */
 function historyOf(calls: readonly CallAt[]): Call[] {
   return [created, ...calls].map((reported, n) => ({ id: `c${n}`, start: 2 * n, end: 2 * n + 1, ...reported }));
 }

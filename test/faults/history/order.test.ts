@@ -60,7 +60,7 @@ describe("the history checker accepts", () => {
     [
       "changes and reads of names in one order",
       [
-        // The name in a GetUserGroup call does not change an existing group.
+        // If the group exists, the name in a GetUserGroup call does not change it.
         at([1, 2], get({}, { value: "offered" })),
         at([2, 6], update("n1")),
         // During a change, a read may show either value. Two overlapping reads may show the values in any order.

@@ -1,11 +1,14 @@
 import { byGroup, type Call, fateOf, isDone, isOk, madeBy, type Seen } from "./call.ts";
 import { type Allowances, shortOf, type Violation } from "./violation.ts";
 
-/** A token. Until an answer has shown the token, the call that created the token represents it. */
+/**
+ * A token. Until an answer has shown the token, its text is unknown. Until then, the call that created it stands for
+ * it.
+ */
 type Token = string | Call;
 
 interface Group {
-  /** The team id. Until an answer has shown the team id, the call that created the group represents the team id. */
+  /** The team id. Until an answer has shown the team id, the call that created the group stands for the team id. */
   readonly teamId: number | Call;
   readonly token: Token;
   readonly name: string;
@@ -13,7 +16,7 @@ interface Group {
   readonly inGrace?: { readonly token: Token; readonly until: number } | undefined;
 }
 
-/** State of a group, derived from the calls so far. */
+/** State of a group after the calls that are already in the order. */
 interface State {
   readonly group: Group | undefined;
   /** Number of creations of the group. */
@@ -22,7 +25,7 @@ interface State {
   readonly ended: ReadonlySet<Token | number>;
   /** Request ids of committed changes, each with the `life` of the group at that change. */
   readonly requests: ReadonlyMap<string, number>;
-  /** The state without the latest unacknowledged changes, which a failover may lose. */
+  /** The state without the latest changes that were not acknowledged. If a failover loses these changes, it applies. */
   readonly before?: State | undefined;
 }
 
@@ -37,7 +40,7 @@ interface Step {
   readonly call: Call;
   readonly start: number;
   readonly end: number;
-  /** Whether the call certainly took effect, so that every order contains it. */
+  /** Whether the call certainly took effect. If true, every order must contain the call. */
   readonly must: boolean;
 }
 
@@ -45,14 +48,14 @@ interface Step {
 const MOST_TRIED = 200_000;
 
 /**
- * Checks that the calls to each group have a valid order. In a valid order, a service without concurrency would give
- * the same answers. Each call must take effect between the start and the end of the call (Wing and Gong, "Testing and
- * verifying concurrent objects"). The search skips a state that it has already tried with the same remaining calls
- * (Lowe, "Testing for linearizability").
+ * Checks that the calls to each group have a valid order. An order is valid if a service that runs these calls one
+ * after another in this order would give the same answers. Each call must take effect between the start and the end of
+ * the call (Wing and Gong, "Testing and verifying concurrent objects"). If the search reaches a state that it has
+ * already tried with the same remaining calls, it skips the state (Lowe, "Testing for linearizability").
  */
 export function checkOrder(calls: readonly Call[], allow: Allowances): Violation[] {
-  // Leaves out calls that present a token of another environment. They are refused in every state of the group, so they
-  // prove nothing.
+  // Leave out calls that present a token of another environment. The service refuses these calls in every state of the
+  // group, so they say nothing about the order.
   const own = calls.filter(({ group, environment }) => group.startsWith(`${environment}/`));
   return [...byGroup(own)].flatMap(([group, ofGroup]): Violation[] => {
     const text = new Order(ofGroup, allow).fault();
@@ -228,7 +231,8 @@ class Order {
     const { reason } = call.answer;
     const must = isDone(call) || (reason !== undefined && SHOWING.has(reason));
     if (!must && (call.method === "resolve" || fateOf(call) !== "perhaps")) return [];
-    // A replaced master answers reads from an old state, and makes unacknowledged changes to it, for up to `#staleMs`.
+    // For up to `#staleMs`, a replaced master answers reads from an old state. It also makes changes to that state, but
+    // does not acknowledge them.
     const isCurrent = call.isFinal || isAcknowledged(call);
     return [{ call, start: call.start - (isCurrent ? 0 : this.#staleMs), end: must ? call.end : madeBy(call), must }];
   }
@@ -240,7 +244,9 @@ class Order {
   }
 }
 
-/** Returns the time by which at least one of the required calls must have taken effect. */
+/**
+ * Returns the earliest end of the calls that must be in the order. By then, one of these calls must have taken effect.
+ */
 function dueOf(left: readonly Step[]): number {
   return Math.min(...left.filter(({ must }) => must).map(({ end }) => end));
 }

@@ -86,7 +86,7 @@ describe("the checker of audit events", () => {
       update("n1"),
       get({ name: "n1" }),
       rotate("t1"),
-      // The first attempt is cut off, but its change takes effect. Then the retry succeeds.
+      // The connection breaks during the first attempt, but the change takes effect. Then the retry succeeds.
       rotate(CUT_OFF, REQUEST),
       rotate("t2", REQUEST),
       rotate(NO_TOKEN),

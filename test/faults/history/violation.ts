@@ -16,16 +16,16 @@ export interface Violation {
   readonly text: string;
 }
 
-/** Exceptions from the service's promises under one kind of fault. */
+/** Exceptions from the promises of the service that one kind of fault allows. */
 export interface Allowances {
   /**
-   * Whether an unacknowledged change may be lost although a read has shown it. Reads do not wait for replicas, so a
-   * failover can lose such a change.
+   * Whether a change that was not acknowledged may be lost even if a read has shown the change. Reads do not wait for
+   * replicas. So a read can show a change that no replica has, and a failover can lose this change.
    */
   readonly mayForget: boolean;
   /**
-   * Maximum staleness of a read, in milliseconds. A replaced master can return old values until it becomes a
-   * replica.
+   * Maximum age of the state that a read may show, in milliseconds. After another node has replaced a master, the old
+   * master can return old values until it becomes a replica.
    */
   readonly staleMs: number;
 }

@@ -18,7 +18,7 @@ export interface AdministrationParts {
   note(calls: readonly Call[]): void;
 }
 
-/** Operations of an administrator on groups in use: deletes, revokes, suspends, resumes and imports. */
+/** Deletes, suspends, resumes and imports groups while callers use them. Revokes tokens of these groups. */
 export class Administration {
   /** Groups that only imports have created, and that no other caller uses. */
   readonly made: Known[] = [];
@@ -55,7 +55,10 @@ export class Administration {
     this.#parts.note([call]);
   }
 
-  /** Each call has another reason, so that a repeated suspension is also a change. */
+  /**
+   * Suspends a group. Each call has another reason, so that the call is a change even if the group is suspended
+   * already.
+   */
   async #suspend(known: Known): Promise<void> {
     const worker = this.#parts.worker();
     const { admin, environment } = worker.clients(known.environment);
@@ -99,19 +102,20 @@ export class Administration {
   async #import(groups: readonly Known[]): Promise<void> {
     const mode = this.#parts.random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
     const calls = await this.#importAs(mode, groups, newToken);
-    // The service must never accept a token that no group received, so the final reads also present this token.
+    // If an import failed, no group may have received its token. Remember the token as well, so that the final reads
+    // present it. The service must not accept it.
     for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
   }
 
   /**
-   * Concurrently imports the same token for several new groups. At most one group receives the token. No other caller
-   * uses the new groups, so this group keeps the token.
+   * Concurrently imports the same token for several new groups. At most one of the groups receives the token. No other
+   * caller uses the new groups, so that group keeps the token.
    */
   async #contest({ environment }: Known): Promise<void> {
     const groups = Array.from({ length: IMPORTED }, () => this.#make(environment));
     const token = newToken();
     const calls = await Promise.all(groups.map((known) => this.#importAs(ImportMode.UPSERT, [known], () => token)));
-    // If no answer shows the owner of the token, the check of the stored data finds the owner.
+    // The answers may not show which group has the token. In this case, the check of the stored data finds the group.
     for (const [i, call] of calls.flat().entries()) if (isDone(call)) remember(groups[i]?.tokens ?? [], token, true);
   }
 
@@ -126,7 +130,8 @@ export class Administration {
       const userGroups = imports.map(({ given, value }, i) => {
         return { providedId: groups[i]?.id ?? "", name: value, mapping: { [MAPPED]: value }, token: given };
       });
-      // Callers rotate these groups at the same time. With `replaceNewerTokens`, the imported token always wins.
+      // Callers rotate tokens of these groups at the same time. `replaceNewerTokens` makes the import replace the token
+      // of a group even if that token is newer.
       const request = { environment, userGroups, mode, snapshotTime: timestampNow(), replaceNewerTokens: true };
       return (await admin.importUserGroups(request, options)).results.map(importAnswer);
     });
@@ -134,7 +139,7 @@ export class Administration {
     return calls;
   }
 
-  /** Returns the group with some other groups of its environment, and sometimes a group that does not exist yet. */
+  /** Returns the group and some other groups of its environment. Sometimes adds a group that does not exist yet. */
   #some(groups: readonly Known[], known: Known): Known[] {
     const { random } = this.#parts;
     const { environment } = known;

@@ -21,7 +21,8 @@ export const clientFaults: readonly Fault[] = [
   }),
   ...onEach("answers are late", {
     isNetworked: true,
-    // Answers to Sentinels and other nodes are also late. With this timeout, Redis does not replace the master.
+    // The answers to Sentinels and to other nodes are late as well. This timeout is so long that Redis does not replace
+    // the master because of late answers.
     downAfterMs: 5000,
     act: async ({ topology, hasTime }) => {
       const random = new Random(1);
@@ -52,7 +53,8 @@ export const clientFaults: readonly Fault[] = [
     },
   }),
   ...onEach("CLIENT PAUSE", {
-    // CLIENT PAUSE also delays answers to Sentinels. With this timeout, Sentinels do not replace the master.
+    // CLIENT PAUSE delays the answers to Sentinels as well. This timeout is longer than a pause, so Sentinels do not
+    // replace the master.
     downAfterMs: 5000,
     act: async ({ topology, hasTime, nextKey }) => {
       for (let round = 0; hasTime(); round++) {

@@ -8,12 +8,15 @@ import type { TopologyName } from "./topologies.ts";
 
 const REPLACING: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
-/** A failover keeps acknowledged changes, but may lose other changes that reads have shown. */
+/**
+ * A failover loses no acknowledged change. It may lose a change that was not acknowledged, even if reads have shown it.
+ */
 const FORGETS = { mayForget: true, staleMs: 0 };
 
 /**
- * With Sentinels, workers use an isolated master until a Sentinel announces the new master. Until then, reads may be
- * stale. In a Cluster, an isolated master stops answering before another node replaces this master.
+ * If Redis runs with Sentinels, workers use an isolated master until a Sentinel announces the new master. Until then,
+ * reads may show an old state. In a Cluster, this does not happen: an isolated master stops answering before another
+ * node replaces it.
  */
 const FORGETS_AND_LAGS = { mayForget: true, staleMs: 1000 };
 
@@ -25,9 +28,9 @@ async function replaced(topology: Stage["topology"], key: string, old: unknown):
 }
 
 /**
- * Isolates the master of a key from the other nodes until another master has served for two seconds.
+ * Isolates the master of a key from the other nodes. The isolation ends when another master has served for two seconds.
  *
- * @param alone whether the workers stay connected only to the isolated master
+ * @param alone if true, the workers are isolated as well, and can reach only the isolated master
  */
 async function cutOff({ topology, load, hasTime, nextKey }: Stage, alone: boolean): Promise<void> {
   while (hasTime()) {
@@ -109,8 +112,8 @@ export const masterFaults: readonly Fault[] = [
     act: (stage) => cutOff(stage, true),
   },
   {
-    // For a moment, the old master and one replica still accept changes. So each change needs the confirmation of two
-    // replicas.
+    // For a moment, the old master accepts changes, and one replica still confirms them. These changes are lost. So
+    // each change needs the confirmation of two replicas.
     name: "a healthy master is replaced by SENTINEL FAILOVER",
     topology: "Sentinels",
     minReplicas: 2,

@@ -7,7 +7,7 @@ import { replicaOf, type TopologyName } from "./topologies.ts";
 
 const MIB = 1024 * 1024;
 
-/** Number of extra keys, which prolong the start of a node. */
+/** Number of extra keys. They make the start of a node longer, because the node must load them. */
 const LOADED_KEYS = 300_000;
 const KEYS_AT_ONCE = 30_000;
 
@@ -15,7 +15,7 @@ const FILLER = "filler";
 
 const REPLICATED: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
-/** Faults of nodes that do not change which node is the master. */
+/** Faults of nodes during which each master stays the master. */
 export const nodeFaults: readonly Fault[] = [
   {
     name: "slots move back and forth",
@@ -58,7 +58,7 @@ export const nodeFaults: readonly Fault[] = [
       do {
         await load.servedAgain();
         await node.kill();
-        // Until the node has loaded the file, it answers LOADING.
+        // While the node loads the file, it answers every command with LOADING.
         await node.restart();
         await topology.whole();
       } while (hasTime());
@@ -107,7 +107,7 @@ export const nodeFaults: readonly Fault[] = [
   ),
 ];
 
-/** Fills the memory of a key's master up to its limit, then removes the limit. */
+/** Fills the memory of the master of a key up to the limit. Then removes the limit. */
 async function fillMemory({ topology, load, hasTime, nextKey }: Stage): Promise<void> {
   while (hasTime()) {
     const key = nextKey();
@@ -122,7 +122,7 @@ async function fillMemory({ topology, load, hasTime, nextKey }: Stage): Promise<
 }
 
 /**
- * Appends data to a filler key in the slot of `key`. Returns whether the node refuses the data because the memory is
+ * Appends data to a filler key in the slot of `key`. Returns whether the node refuses the data, because its memory is
  * full.
  */
 async function isFull(node: TestRedis, key: string): Promise<boolean> {

@@ -1,6 +1,6 @@
 import type { EnvironmentId } from "./workers.ts";
 
-/** A group that callers use, and the tokens that callers have received for it. */
+/** A group that callers use, and the tokens of the group that callers have received. */
 export interface Known {
   readonly environment: EnvironmentId;
   readonly id: string;
@@ -10,7 +10,9 @@ export interface Known {
 
 const REMEMBERED = 6;
 
-/** Adds a token to the list as the latest. If the group may not have received the token, adds it before the latest. */
+/**
+ * Adds a token to the end of the list. If it is uncertain that the group has the token, adds it before the last token.
+ */
 export function remember(tokens: string[], token: string, isGiven = true): void {
   if (tokens.includes(token)) return;
   tokens.splice(isGiven ? tokens.length : Math.max(0, tokens.length - 1), 0, token);

@@ -14,11 +14,16 @@ const GROUPS = 24;
 const CALLERS = 32;
 const PAUSE_MS = 50;
 const GRACE_MS = 400;
-/** Number of groups per environment that the administrator uses: some of the callers' groups, and groups of its own. */
+/**
+ * Number of groups per environment that the administrator uses. `shared` is the number of groups that callers use as
+ * well. `own` is the number of groups that only the administrator uses.
+ */
 const ADMINISTERED = { shared: 6, own: 6 };
-/** Number of successful reads, and of successful changes, after which a worker counts as up again. */
+/** If a worker has answered this number of reads and this number of changes, it counts as up again. */
 const SERVED = 10;
-/** Number of callers that read all groups at the end. With few callers, no read waits long on a busy machine. */
+/**
+ * Number of callers that read all groups at the end. The number is small, so that no read waits long on a busy machine.
+ */
 const READERS = 4;
 
 type Target = { readonly token: string } | { readonly id: string };
@@ -79,9 +84,10 @@ export class Load {
     await Promise.all(this.#callers);
   }
 
-  /** Reads all groups once through all workers, after the load and while Redis is healthy. */
+  /** Reads all groups once through all workers. Called after the load, while Redis is healthy. */
   async readAll(): Promise<void> {
-    // The final reads must not create groups, so they skip groups that no call can have created.
+    // A read creates a group that does not exist. The final reads must not create groups, so skip groups that no call
+    // can have created.
     const creations = this.calls.filter(
       (call) => (call.method === "get" || call.method === "import") && fateOf(call) !== "not made",
     );
@@ -129,13 +135,13 @@ export class Load {
     await Promise.all(Array.from({ length: times }, () => this.#get(known, this.#worker())));
   }
 
-  /** Gets an administered group, which creates a deleted group again. Then presents one of the group's tokens. */
+  /** Gets an administered group. If it was deleted, the call creates it again. Then presents one of its tokens. */
   async #getAndView(known: Known): Promise<void> {
     await this.#get(known, this.#worker());
     await this.#view(known);
   }
 
-  /** Presents the latest or an older token, sometimes in the other environment. */
+  /** Presents the latest token of a group, or an older one. Sometimes presents it in the other environment. */
   async #view(known = this.#group()): Promise<void> {
     const latest = known.tokens.at(-1);
     if (latest === undefined) return;

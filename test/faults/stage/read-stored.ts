@@ -40,7 +40,7 @@ export async function readStored(
   const number = await readNumber(masterOf, environment);
   const prefix = environmentPrefix(number);
   return readAt(masterOf(prefix), async (redis) => {
-    // Finds the groups by their keys, because the check compares the groups with the index.
+    // Find the groups by their keys, not in the index, because the check compares the groups with the index.
     const keys = await keysOf(redis, prefix);
     const start = groupKey(number, "");
     const groups = keys

@@ -19,7 +19,7 @@ export interface Shown {
 /** Key in the mapping. Every change sets the value of this key to the group's name. */
 export const MAPPED = "mapped";
 
-/** A call without its answer and times. */
+/** The request of a call. The answer and the times are added later. */
 export type Asked = Pick<Call, "method" | "worker" | "environment" | "group"> & Partial<Call>;
 
 export function requested<More extends Partial<Call>>(
@@ -39,9 +39,9 @@ export interface Answered {
 }
 
 /**
- * Makes a call, and records its start, its end and its outcome.
+ * Makes a call, and records the start, the end and the outcome of the call.
  *
- * @param call makes the call, with the options for its request id
+ * @param call makes the call with the given options, which contain the request id
  */
 export async function record(requested: Asked, call: (options: CallOptions) => Promise<Answered>): Promise<Call> {
   const [made] = await recordAll([requested], async (options) => [answerOf(await call(options))]);
@@ -49,9 +49,9 @@ export async function record(requested: Asked, call: (options: CallOptions) => P
 }
 
 /**
- * Makes and records one call for several groups. The history contains one entry per group.
+ * Makes and records one call that concerns several groups. The history contains one entry per group.
  *
- * @param call returns one answer per group
+ * @param call makes the call, and returns one answer per group
  */
 export async function recordAll(
   requested: readonly Asked[],
@@ -93,7 +93,7 @@ function seenOf(shown: Shown): Seen {
   return { ...values, token: token || undefined, etag, isSuspended: suspension !== undefined };
 }
 
-/** Matches errors which prove that no worker has received the call. */
+/** Matches an error only if it proves that no worker has received the call. */
 const NOT_TAKEN = /ECONNREFUSED|NGHTTP2_REFUSED_STREAM/;
 
 function failureOf(thrown: unknown): Answer {

@@ -5,10 +5,10 @@ import { type Call, isOk } from "../history/call.ts";
 const RETRIES = 6;
 
 /**
- * Repeats a change with the same request id until an answer arrives, at most six times. Sometimes also repeats the
- * change after an answer.
+ * Makes a change. Repeats it with the same request id until an answer arrives, but makes at most six attempts.
+ * Sometimes repeats the change even after an answer.
  *
- * @param attempt may make several concurrent calls
+ * @param attempt makes one attempt, which can consist of several concurrent calls
  */
 export async function retry(random: Random, attempt: () => Promise<readonly Call[]>): Promise<void> {
   for (let tries = 0; tries < RETRIES; tries++) {

@@ -14,11 +14,11 @@ export interface Topology {
   readonly network: Network;
   nameOf(node: TestRedis): string;
   master(key: string): Promise<TestRedis>;
-  /** Queries the current masters, and returns a function that finds the master of a key among them. */
+  /** Queries the current masters. Returns a function that returns which of these masters has a key. */
   masters(): Promise<(key: string) => TestRedis>;
   /** Waits until every running node is up, and until every master has its replicas. */
   whole(): Promise<unknown>;
-  /** Makes Redis replace the healthy master of a key. */
+  /** Makes Redis replace the master of a key, although the master is healthy. */
   failOver(key: string): Promise<void>;
   /** Starts to move the slot of a key to another master. Works only in a Cluster. */
   beginMove(key: string): Promise<SlotMove>;
@@ -33,7 +33,9 @@ export interface TopologyOptions {
   readonly fsync: "everysec" | "always";
 }
 
-/** The settings of the operations guide, but a master detects a missing replica after 2 s instead of 10 s. */
+/**
+ * Returns the settings of the operations guide. One differs: a master detects a missing replica after 2 s, not 10 s.
+ */
 function argsOf({ minReplicas, fsync }: TopologyOptions): string[] {
   const kept = ["--appendonly", "yes", "--appendfsync", fsync, "--maxmemory-policy", "noeviction"];
   return minReplicas === 0 ? kept : [...kept, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
@@ -57,7 +59,8 @@ const STARTERS: {
   readonly [name in TopologyName]: (options: TopologyOptions & { network: Network }) => Promise<Started>;
 } = {
   "one node": async ({ isNetworked, network }) => {
-    // With `everysec`, Redis may delay writes to disk for up to 2 s, and a kill would lose these writes.
+    // With the default, `everysec`, Redis may write a change to disk up to 2 s later. If the node were killed in that
+    // time, the change would be lost.
     const node = await newRedis(["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"]);
     const link = isNetworked ? await network.open("node 0") : undefined;
     link?.leadTo(node.port);

@@ -19,7 +19,7 @@ export const ENVIRONMENTS = ["customer", "testing"] as const;
 
 export type EnvironmentId = (typeof ENVIRONMENTS)[number];
 
-/** Deadline of each call, in milliseconds. The service's own timeout is much shorter. */
+/** Deadline of each call, in milliseconds. The timeout of the service for Redis is much shorter. */
 const CALLER_MS = 20_000;
 
 type TransportOptions = Pick<GrpcTransportOptions, "baseUrl" | "defaultTimeoutMs">;
@@ -36,7 +36,7 @@ export interface Worker {
   readonly name: string;
   server(): TestServer;
   clients(environment: EnvironmentId): Clients;
-  /** Starts a new server process after the old one has ended. */
+  /** Starts a new server process. The old process must have ended. */
   restart(): Promise<void>;
 }
 
