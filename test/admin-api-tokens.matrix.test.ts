@@ -119,8 +119,8 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // A rotation returns the new secret. If the caller could rotate a token that expires later than the caller's own
-      // token, the caller would still have access after its own token has expired.
+      // A rotation returns a new secret. So a caller must not rotate a token that expires later than the caller's
+      // token. Otherwise, the caller would still have access after the caller's token has expired.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);

@@ -21,8 +21,8 @@ const AUDIENCE = "https://dashboards.example.com";
 const GROUPS = Array.from({ length: 20 }, (_, i) => `group ${i}`);
 
 /**
- * Time between the rotation and the first use of the next key, in milliseconds. No message tells the workers to use the
- * next key. Each worker decides by the clock of the store.
+ * Time between the rotation and the first use of the next key, in milliseconds. The workers receive no message about
+ * the first use. Each worker decides by the clock of the store.
  */
 const AHEAD_MS = 4000;
 
@@ -107,7 +107,7 @@ describeWithRedis("the signing key of viewer sessions", () => {
         const headers = { ...bearer(token), "content-type": "application/json" };
         // Each call opens a new connection, so the calls reach all workers in turn.
         let answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
-        // If several calls rotate the key at the same time, only one succeeds. The others fail with an error that tells
+        // If several calls rotate the key at the same time, only one succeeds. The others fail with an error that asks
         // the caller to repeat the call.
         while (answer.body.includes("SIGNING_KEYS_CHANGED")) {
           answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });

@@ -57,9 +57,9 @@ app = FastAPI(lifespan=lifespan, openapi_url=None)
 
 @app.middleware("http")
 async def of_this_page(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Redirects other host names. Refuses POST requests from other sites.
+    """Redirects requests for other host names to the page. Refuses POST requests that come from other sites.
 
-    Browsers add the viewer's cookie to requests from other sites.
+    Browsers add the cookie of the viewer even to requests from other sites.
     """
     if request.headers.get("Host") != ORIGIN.partition("://")[2]:
         return RedirectResponse(ORIGIN)

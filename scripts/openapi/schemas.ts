@@ -51,8 +51,8 @@ export class Schemas {
 
   field(field: DescField): JsonSchema {
     const { enum: values, ...more } = { ...keywordsOf(field, this.rules.of(field)), ...describe(field) } as JsonSchema;
-    // If the rules of the field refuse values of an enum, the field needs its own schema in place of the shared schema
-    // of the enum.
+    // All fields of an enum share one schema. If the rules of a field refuse values of the enum, the field needs
+    // another schema.
     if (values) return { type: "string", enum: values, ...more };
     const value = this.value(field);
     // If a schema has keywords beside `$ref`, client generators ignore these keywords, or fail.

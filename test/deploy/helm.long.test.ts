@@ -194,8 +194,8 @@ describe.skipIf(helm === undefined || programs === undefined).each(EXAMPLES)("th
     const config = await loadConfig(Object.fromEntries(settings));
     expect(config.misspelled).toEqual([]);
     expect(config.metricsPort).toBe(9090);
-    // The grace period must be longer than the sum of three times: preStop, the limit for calls in flight, and 5 s that
-    // the supervisor may need in addition.
+    // The grace period must be longer than preStop plus the time limit for calls in flight. The supervisor may need 5 s
+    // in addition.
     const preStopMs = Number(container["lifecycle"]?.["preStop"]?.["sleep"]?.["seconds"]) * 1000;
     expect(Number(pod["terminationGracePeriodSeconds"]) * 1000).toBeGreaterThan(
       preStopMs + config.shutdownTimeoutMs + 5000,

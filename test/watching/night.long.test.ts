@@ -227,8 +227,8 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
     }
     console.log(timeline.join("\n"));
     expect(seen).toContain(CALLS_FAIL);
-    // In one outage, Redis was empty, so the service created the group again, with a second token. After all outages,
-    // the group must have one of the tokens that callers have received.
+    // In one outage, Redis lost all data. After that outage, the service created the group again, with a second token.
+    // At the end, the group must have one of the tokens that callers have received.
     await waitFor("calls succeed", async () => {
       const answer = await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
       return calls.tokens.has(answer.userGroup?.token ?? "");
