@@ -49,8 +49,8 @@ func newPublishedKeys(url string) *publishedKeys {
 	return &publishedKeys{url: url, client: client, now: time.Now}
 }
 
-// key returns the key with the id kid. If the key is not cached, key waits until the keys are read or the context is
-// done. If the last read ended less than keysPause ago, key does not read the keys again, and fails immediately.
+// key returns the key with the id kid. If the key is not cached, key reads the keys, and waits until the read ends or
+// the context is done. If the previous read ended less than keysPause ago, key fails without a read.
 func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 	found, reading, err := p.known(kid)
 	if reading == nil {

@@ -88,7 +88,7 @@ class Http:
         self._processes: dict[int, _Connections] = {}
 
     def get(self, url: str, timeout: float) -> tuple[int, bytes]:
-        """Send a GET request. Close all connections of this process after the response.
+        """Send a GET request. Then close all connections of this process, even if the request failed.
 
         `timeout` is the time limit of the request, in seconds.
         """
