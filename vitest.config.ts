@@ -84,7 +84,8 @@ function project(
     plugins,
     test: {
       name,
-      // Only a hanging test reaches this timeout. `waitFor` has a shorter timeout, because its error names the condition.
+      // Only a hanging test reaches this timeout. `waitFor` has a shorter timeout, because its error names the
+      // condition.
       testTimeout: 180_000,
       hookTimeout: 180_000,
       // Most tests wait for servers in other processes.

@@ -116,7 +116,9 @@ describeWithChromium("an example, started with the commands of its README", () =
 const ask = (url: string, headers: { readonly [name: string]: string }) =>
   fetch(`${url}/viewer-session`, { method: "POST", headers });
 
-/** Checks that an example creates sessions only for its own page, and that the page loads nothing from other origins. */
+/**
+ * Checks that an example creates sessions only for its own page, and that the page loads nothing from other origins.
+ */
 async function refusesOthers(url: string): Promise<void> {
   const evil = "https://evil.example.com";
   expect((await ask(url, { "sec-fetch-site": "same-origin" })).status).toBe(200);

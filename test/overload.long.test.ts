@@ -151,7 +151,7 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
 
 describeWithRedis.each(RUNTIMES)("a server at the limit of calls in flight, on %s,", (runtime) => {
   const proxy = suiteProxy({ port: Number(redisUrl && new URL(redisUrl).port) });
-  // The metrics contain the environment only on METRICS_PORT.
+  // Only on METRICS_PORT, the metrics have the label `environment`.
   const hasMetricsPort = runtime === "node";
   const server = suiteServer(() => ({
     runtime,

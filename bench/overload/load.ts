@@ -52,7 +52,9 @@ export interface Outcomes {
    * broken HTTP/1.1 connections, because h2load does not count these.
    */
   readonly failed: number;
-  /** p99 latency of answers with a group, in milliseconds. If refusals have HTTP status 200, the p99 includes refusals. */
+  /**
+   * p99 latency of answers with a group, in milliseconds. If refusals have HTTP status 200, the p99 includes refusals.
+   */
   readonly p99: number;
 }
 

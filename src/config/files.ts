@@ -38,7 +38,8 @@ interface Rejected {
 }
 
 /**
- * Reads the files of settings periodically, because no runtime reports every way of replacing a file. A content is used
+ * Reads the files of settings periodically, because each runtime misses some ways in which a file can
+ * be replaced. A content is used
  * only after two equal reads, so that a half-written file is never used.
  */
 export class SettingFiles {

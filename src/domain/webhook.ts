@@ -49,7 +49,9 @@ export const DELIVERY_OUTCOMES = [
 
 export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
 
-/** An endpoint that receives the events of an environment. Times are in milliseconds since 1970 by the store's clock. */
+/**
+ * An endpoint that receives the events of an environment. Times are in milliseconds since 1970 by the store's clock.
+ */
 export interface Webhook {
   /** The id, which is not secret. */
   readonly id: string;

@@ -117,7 +117,8 @@ export class CallContext implements ContextValues, ChangeBy {
     };
   }
 
-  // `get`, `set` and `delete` store the context values of other code by key, in the same way as Connect.
+  // Interceptors may keep values on this object, each with a key. `get`, `set` and `delete` access such a value, as in
+  // Connect.
 
   get<T>(key: ContextKey<T>): T {
     return key.id in this ? ((this as unknown as { readonly [id: symbol]: T })[key.id] as T) : key.defaultValue;

@@ -79,7 +79,7 @@ export class Lifecycle {
 }
 
 /**
- * Waits for a closer, for at most `ms`. If `ms` is 0 or less, waits for one turn of the event loop.
+ * Waits until a resource is closed, for at most `ms`. If `ms` is 0 or less, waits for one turn of the event loop.
  *
  * @throws Error if the closer takes longer; otherwise the error of the closer
  */

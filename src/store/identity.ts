@@ -53,8 +53,8 @@ interface IdentityDeps {
   readonly layout: string;
   readonly isCluster: boolean;
   /**
-   * Called with the reason when this process begins to refuse the data. Called with undefined when this process uses
-   * the data again.
+   * Called when this process stops using the data, with the reason. Called with undefined when this process uses the
+   * data again.
    */
   readonly onChange: (fault: string | undefined) => void;
 }

@@ -33,7 +33,7 @@ export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tok
 /** Hash that expires: the result of a rotation. @param digest the digest of the request id */
 export const requestKey = (number: number, digest: string) => `ug:{${number}}:request:${digest}`;
 
-/** Hash that expires: the viewers of a group whose sessions were revoked. The fields are digests of viewer ids. */
+/** Hash that expires: for one group, the viewers whose sessions were revoked. The fields are digests of viewer ids. */
 export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${number}}:sessions:${teamId}`;
 
 /**

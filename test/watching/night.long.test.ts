@@ -19,7 +19,9 @@ const prometheus = orLeaveOut("prometheus", "the test of an operator's night is"
 /** Factor by which rules and scrapes are faster than in production. */
 const FASTER = 30;
 
-/** Number of scrapes for which an outage continues after its alerts have fired. No other alert may fire in this time. */
+/**
+ * Number of scrapes for which an outage continues after its alerts have fired. No other alert may fire in this time.
+ */
 const SCRAPES = 20;
 
 /** An outage of Redis, and the alerts that it must cause. */
@@ -121,8 +123,8 @@ async function watch(servers: readonly TestServer[]) {
     },
     scrapes: () => average(`count_over_time(up{job="${JOB}"}[1d])`),
     /**
-     * Returns whether all scrapes of the last two seconds succeeded. After a failed scrape, Prometheus has no samples of
-     * the server, so an alert disappears although its outage continues.
+     * Returns whether all scrapes of the last two seconds succeeded. After a failed scrape, Prometheus has no samples
+     * of the server, so an alert disappears although its outage continues.
      */
     isScraped: async () => (await average(`min_over_time(up{job="${JOB}"}[2s])`)) === 1,
   };

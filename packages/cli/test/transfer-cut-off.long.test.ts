@@ -100,7 +100,9 @@ describeWithRedis("ugs while the service's Redis is down", () => {
     const server = await newServer({ redisUrl: proxy.url, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "500ms" } });
     const { gate, folder, run } = await newPlace(server, GROUPS);
     const file = join(folder, "out.jsonl");
-    /** Stops Redis at the second call of an RPC, breaks the connection of the fifth call, and starts Redis at the sixth. */
+    /**
+     * Stops Redis at the second call of an RPC, breaks the connection of the fifth call, and starts Redis at the sixth.
+     */
     const disturb = (name: string) => {
       gate.calls.length = 0;
       gate.before = ({ rpc, response }) => {

@@ -73,8 +73,8 @@ export class Collector implements SpanProcessor {
   async shutdown(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_MS);
-      // Ignore the error, because `#export` has reported the spans of a failed batch. Then wait for the batches in
-      // flight, because the processor does not wait for them.
+      // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. Then wait for the
+      // batches in flight, because the processor does not wait for them.
       this.#batches
         .shutdown()
         .catch(() => {})

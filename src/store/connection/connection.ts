@@ -16,7 +16,9 @@ export interface NodeOptions {
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
-  /** Receives connection errors, at most one per attempt to connect. StoreMisconfigured means that Redis is unusable. */
+  /**
+   * Receives connection errors, at most one per attempt to connect. StoreMisconfigured means that Redis is unusable.
+   */
   readonly onError: (error: Error) => void;
   /** Checks the Redis of a new connection. Changes are sent only after this check. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;

@@ -33,8 +33,8 @@ type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
  * Returns the ioredis options of a connection that reconnects after each loss.
  *
  * The option `Connector` replaces the connector of ioredis (5.11.1), which listens for only the first error of a
- * connection. An untrusted certificate causes a second error, which is the TLS alert of the host. If nothing listened for
- * the second error, it would end the process.
+ * connection. An untrusted certificate causes a second error, which is the TLS alert of the host. If nothing listened
+ * for the second error, it would end the process.
  */
 function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPort | Sentinels): RedisOptions {
   const host = "host" in to ? to : undefined;

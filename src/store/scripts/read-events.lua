@@ -6,9 +6,9 @@
 -- Returns one of
 -- - `gone`: the environment is not active
 -- - `expired`: events after `after` were removed or lost
--- - `events`, a last id, a next time, and for each event its id, and 8 fields with their values. The last id is the
---   position after the page. The next call passes the next time as `from`. The next time is empty if no more events
---   exist
+-- - `events`, the id and the time at which the next call continues, and the events. An event is its id and 8 fields
+--   with their values. The next call passes the id as `after`, and the time as `from`. If no more events exist, the
+--   time is empty
 local prefix = string.sub(environment, 1, -12)
 local record = redis.call('HMGET', environment, 'state', 'version', 'trimmed', 'create_time')
 if record[1] ~= 'active' then return {'gone', nowText} end

@@ -68,7 +68,10 @@ function requireFit(known: ReadonlyMap<string, RecordedKey>, ring: readonly Ring
   }
 }
 
-/** Records that this process encrypts with a key, and returns all recorded keys. @throws StoreUnavailable, TooFewReplicas */
+/**
+ * Records that this process encrypts with a key, and returns all recorded keys. @throws StoreUnavailable,
+ * TooFewReplicas
+ */
 export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey) {
   const args = { key: TOKEN_KEYS_KEY, id, check: checkValue(secret) };
   return recordedKeys(recordFromAnswer(await client.change("token-keys", NOTE_KEY_USE, args)));

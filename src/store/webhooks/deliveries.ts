@@ -36,7 +36,7 @@ function service(actorName: string, method: string): ChangeBy {
   return { actorId: "service", actorName, role: "service", method, requestId: "", peer: "" };
 }
 
-/** The author of a webhook test. The test writes no event, so this author is never stored. */
+/** The author of a test message to a webhook. Such a message writes no event, so this author is never stored. */
 export const TESTER = service("the test of a webhook", "TestWebhook");
 
 const DELIVERER = service("the delivery of events", "DisableWebhook");

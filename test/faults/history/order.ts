@@ -198,7 +198,9 @@ class Order {
     return isGraced ? this.#shown(state, answer.seen) : undefined;
   }
 
-  /** Returns the state in which the group has this token, or undefined if the group cannot have the token. */
+  /**
+   * If `token` can be the token of the group, returns the state with this token filled in. Otherwise returns undefined.
+   */
   #presented(state: State, token: string): State | undefined {
     const { group } = state;
     if (!group || !this.#is(group.token, token, state)) return undefined;

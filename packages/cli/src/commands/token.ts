@@ -107,8 +107,8 @@ export const tokenCommands = commandGroup("API tokens", {
           return undefined;
         });
       const found = NO_API_TOKEN.test(text) ? undefined : await lookUp();
-      // A viewer session, a token of another system and an API token of the settings may have any form. Only a lookup can
-      // distinguish these credentials.
+      // A viewer session, a token of another system and an API token of the settings may have any form. Only a lookup
+      // can distinguish these credentials.
       if (!found) return showGroupsOf(session, { admin, token: text });
       const { apiToken, environment, source } = found;
       const env = environment && formatEnvironmentName(environment);

@@ -18,7 +18,9 @@ export interface Gate {
   readonly url: string;
   /** All calls, in the order of their arrival. */
   readonly calls: GateCall[];
-  /** Runs before a call is forwarded. If `before` has answered the call, it returns true, and the call is not forwarded. */
+  /**
+   * Runs before a call is forwarded. If `before` has answered the call, it returns true, and the call is not forwarded.
+   */
   before: (call: GateCall) => unknown;
 }
 

@@ -125,7 +125,8 @@ export interface Minute {
 }
 
 /**
- * Returns one row for each minute, the latest minute first. A row contains the mean of each line in this minute.
+ * Returns one row for each minute, the latest minute first. A row contains, for each line of
+ * the chart, the mean of its values in this minute.
  *
  * @param ends the end of each sample, in milliseconds since 1970
  */

@@ -97,7 +97,7 @@ export function bytesOf(session: Http2Session): { readonly written: number; read
  * Sends a PING if the session has sent no data since the last check.
  */
 function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): void {
-  /** The bytes that the kernel had taken at the last check. On Deno, this may be less than the written bytes. */
+  /** The bytes that the kernel had taken at the last check. On Deno, this number may be less than the written bytes. */
   let takenBefore = 0;
   /** The number of checks since the unanswered PING; undefined if no PING is unanswered. */
   let unanswered: number | undefined;

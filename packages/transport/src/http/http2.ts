@@ -195,7 +195,8 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 
   protected abandon(reason: EvictionReason): void {
     const [stream, session] = [this.response, this.session];
-    // An open stream waits for the flow-control window of the client; a destroyed stream waits for the connection.
+    // If the stream is destroyed, its data waits for the connection, so the connection must end. If the stream is open,
+    // its data waits for the flow-control window of the client, so a reset of the stream is enough.
     if (stream.destroyed) {
       if (session) afterReading(() => endConnection(session));
     } else if (this.isWritten) {

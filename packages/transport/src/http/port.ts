@@ -160,8 +160,8 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
       onError?.(failure);
     }
   });
-  // If this listener did not exist, node:http would close the connection of a CONNECT before it answers earlier
-  // requests.
+  // Without a listener, node:http closes the connection when a CONNECT request arrives. Earlier requests on the
+  // connection would then get no answer.
   server.on("connect", (_request, socket: Socket) => Http1Connection.of(socket).refuseTunnel());
   // The HTTP/2 server does not listen. The HTTP/1.1 server passes HTTP/2 connections to the HTTP/2 server.
   const http2 = createHttp2Server(HTTP2_OPTIONS);

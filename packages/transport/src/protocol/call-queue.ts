@@ -93,8 +93,8 @@ class Line {
   /** Functions that resume the paused connections of the caller, oldest first. */
   readonly paused: (() => void)[] = [];
   /**
-   * Whether the caller was paused before. The first pause stops all known connections of the caller. Each later pause
-   * stops only the connection of the new call.
+   * Whether the caller was paused before. The first pause of a caller pauses all its known connections. Each later
+   * pause pauses only the connection of the new call.
    */
   hasPausedOthers = false;
   /** The number of calls taken from the line since a paused connection was last resumed. */
