@@ -81,7 +81,8 @@ const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: tr
 
 export function createApp(deps: AppDeps): App {
   const { logger, metrics, sessions, shutdownSignal } = deps;
-  // The counters start at zero, so that a monitor detects the first increase.
+  // Create the counters with the value 0. If a counter appeared only with the first call, a monitor would not detect
+  // the first increase.
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
   const { health, ready, exposition } = operations(deps);
@@ -109,7 +110,8 @@ export function createApp(deps: AppDeps): App {
   ]);
 
   const common = {
-    // Without METRICS_PORT, unauthenticated clients can read the metrics, so the metrics must not name environments.
+    // If METRICS_PORT is not set, unauthenticated clients can read the metrics. In this case, the metrics must not name
+    // environments.
     onRefused: observeRefusals(deps, deps.metricsPort === undefined ? undefined : environmentsOf(deps.authenticator)),
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),

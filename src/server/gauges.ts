@@ -15,7 +15,7 @@ interface GaugeSources {
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
   /** A Redis client whose timeout is shorter than the timeout of a scrape by the monitor. */
   readonly client: StoreClient;
-  /** Undefined with the embedded store. */
+  /** Undefined if the service uses the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly issued: Pick<IssuedTokens, "expiringFirst">;
@@ -32,7 +32,8 @@ export function addGauges(
   metrics: Metrics,
   { settings, client, identity, cipher, issued, readiness }: GaugeSources,
 ): void {
-  // Without METRICS_PORT, unauthenticated clients can read the metrics, so the labels must contain no names.
+  // If METRICS_PORT is not set, unauthenticated clients can read the metrics. In this case, the labels must contain no
+  // names.
   const isOpen = () => settings().metricsPort === undefined;
   metrics.gauge({
     name: "ugs_api_token_expire_time_seconds",

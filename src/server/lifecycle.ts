@@ -1,8 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 
 /**
- * Resolves when the process receives a stop signal, or when the supervisor of a worker exits. The listeners stay,
- * because under npm one Ctrl-C arrives as two signals: one from the terminal, and one from npm.
+ * Resolves when the process receives a stop signal, or when the supervisor of a worker exits. The listeners stay after
+ * the first signal. If npm runs the service, one Ctrl-C arrives as two signals: one from the terminal, and one from
+ * npm. If no listener were left, the second signal would end the process immediately.
  */
 export function stopRequested(isWorker: boolean): Promise<undefined> {
   return new Promise((resolve) => {
@@ -24,13 +25,14 @@ export async function endProcess(): Promise<void> {
   if ("Deno" in globalThis || !isInThreads()) process.exit();
   process.removeAllListeners("SIGTERM");
   process.kill(process.pid, process.exitCode ? "SIGKILL" : "SIGTERM");
-  // The first process of a container ignores signals that it sends to itself.
+  // If this process is the first process of a container, it ignores signals that it sends to itself. In this case,
+  // abort the process.
   process.abort();
 }
 
 type OnFailure = (name: string, error: unknown) => void;
 
-/** Closes resources in reverse order of their opening. */
+/** Closes resources. The resource that was opened last is closed first. */
 export class Lifecycle {
   readonly #closers: { readonly name: string; readonly close: () => unknown }[] = [];
   readonly #onFailure: OnFailure;
@@ -51,7 +53,7 @@ export class Lifecycle {
   }
 
   /**
-   * Closes all resources within one timeout. Further calls return the same promise.
+   * Closes all resources within one timeout. If the method is called again, it returns the promise of the first call.
    *
    * @param timeoutMs the time after which resources that are still open are abandoned, in milliseconds
    * @param delayMs the time from the call of this method to the first closer, in milliseconds

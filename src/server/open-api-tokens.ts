@@ -15,7 +15,10 @@ import type { RedisState } from "./redis-state.ts";
 /** Tokens that the service generates for development and announces. The tokens are valid until the process exits. */
 export interface DevelopmentTokens {
   readonly apiTokens: readonly ApiTokenSetting[];
-  /** One token for the console, or none. */
+  /**
+   * One token for the console. Empty if the console is off, if `ADMIN_TOKEN` is set, or if the service generates no
+   * tokens.
+   */
   readonly adminTokens: readonly string[];
 }
 
@@ -33,7 +36,10 @@ interface IssuedDeps extends Omit<OpenDeps, "environments"> {
   readonly onDeleted: (environment: Environment) => void;
 }
 
-/** Subscribes to the revocations and signing-key changes of other workers. */
+/**
+ * Opens the stores, the viewer sessions and the issued API tokens. If the service uses Redis, subscribes to the
+ * revocations and signing-key changes of other workers.
+ */
 export function openIssuedTokens(config: Config, { storeClient, onDeleted, ...common }: IssuedDeps) {
   const { client, cipher, audit, lifecycle, logger } = common;
   const listener: FeedListener = {
@@ -61,7 +67,7 @@ export function openIssuedTokens(config: Config, { storeClient, onDeleted, ...co
     cacheMs: config.apiTokenCacheMs,
     confirmMissing: () => client.confirmMissing(),
   });
-  // No other process uses the embedded store.
+  // No other process uses the embedded store, so the embedded store needs no subscription.
   if (config.redisUrl !== undefined)
     lifecycle.onClose("subscription to revocations", followRevocations(client, listener));
   return { stores, sessions, signingKeys, listensAt, issued };
@@ -73,9 +79,9 @@ const REFUSED =
 const STATIC_ID_DIGITS = 10;
 
 /**
- * Returns the API tokens of the settings. The id of a token without a name is a digest of the token. The id therefore
- * does not depend on the order of the tokens. The digest is keyed. With a plain digest, readers of the log could check
- * guesses of a weak token.
+ * Returns the API tokens of the settings. If a token has no name, its id is a digest of the token. The id therefore
+ * does not depend on the order of the tokens. The digest uses a secret key. If the digest had no key, readers of the
+ * log could compute the digest of a guessed token, and compare the digest with the ids.
  *
  * @param deps `secret`: the secret of a key in `TOKEN_KEYS`. The key of the digest is derived from this secret
  */

@@ -32,7 +32,8 @@ interface StoreObservers {
 }
 
 /**
- * The maximum time that a start waits for Redis, in milliseconds. After this time, the service listens without Redis.
+ * The maximum time that a start waits for Redis, in milliseconds. After this time, the service listens even if Redis
+ * has not answered.
  */
 export const WAIT_MS = 2000;
 
@@ -40,7 +41,11 @@ interface OpeningStore extends Opening {
   readonly identity: StoreIdentity | undefined;
 }
 
-/** Opens the store of the settings, and logs the state of its connections. @throws StoreMisconfigured */
+/**
+ * Opens the store that the settings select, and logs the state of the connections to Redis.
+ *
+ * @throws StoreMisconfigured
+ */
 export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers): Promise<OpeningStore> {
   const observe = metrics.observeStore.bind(metrics);
   if (config.redisUrl === undefined) {
@@ -52,7 +57,8 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   }
   let lastError: Error | undefined;
   const logged = new Set<string>();
-  // Errors within `WAIT_MS` share one log line.
+  // Errors within `WAIT_MS` are not logged one by one. If Redis has not answered at the end of this time, one log line
+  // reports the last error.
   let isEarly = true;
   const { client, opened } = openRedis(config.redisUrl, {
     data: { refusal: () => identity.refusal(), check: () => identity.check() },
@@ -65,7 +71,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     observe,
     onError: (error) => {
       lastError = error;
-      // While Redis is down, reconnects repeat the same errors, so each error is logged once.
+      // While Redis is down, each reconnect repeats the same error, so log each error once.
       if (isEarly || logged.has(error.message)) return;
       logged.add(error.message);
       logger.error(errorFields(error), "Redis connection failed");
@@ -132,10 +138,13 @@ export function openStores(
   };
 }
 
-/** The minimum time between two warnings about removed audit events of an environment, in milliseconds. */
+/** The minimum time between two warnings about removed audit events of the same environment, in milliseconds. */
 const DROPPED_INTERVAL_MS = HOUR_MS;
 
-/** Creates the audit trail, which counts and logs the events that it removes because of AUDIT_MAX_EVENTS. */
+/**
+ * Creates the audit trail. If the audit trail removes events because of AUDIT_MAX_EVENTS, the events are counted, and a
+ * warning is logged.
+ */
 export function openAudit(
   { auditRetentionMs, auditMaxEvents }: Config,
   { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,

@@ -22,12 +22,15 @@ const RETRY_MS = 1000;
 const PUT_OFF_MS = 5;
 
 /**
- * The limits of the interval of environment checks, in milliseconds. Within these limits, the interval is
- * `API_TOKEN_CACHE`.
+ * The minimum and maximum interval of environment checks, in milliseconds. Between these limits, the interval is the
+ * value of `API_TOKEN_CACHE`.
  */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
-/** The interval of the checks of the identity, in milliseconds. Redis can lose its data and stay connected. */
+/**
+ * The interval at which the process checks the identity of the data in Redis, in milliseconds. A check of each new
+ * connection is not enough, because Redis can lose its data while the connections stay open.
+ */
 const IDENTITY_MS = 1000;
 
 interface RedisStateDeps {
@@ -35,7 +38,7 @@ interface RedisStateDeps {
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
-  /** Undefined with the embedded store. */
+  /** Undefined if the service uses the embedded store. */
   readonly identity: StoreIdentity | undefined;
   readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;
@@ -45,10 +48,10 @@ interface RedisStateDeps {
 }
 
 /**
- * Checks and restores the data that this process needs in Redis. This is the layout number, the check values of
- * `TOKEN_KEYS`, and the environments of `API_TOKENS`. A shard that is down does not prevent the start. The process
- * checks the data of such a shard when the shard answers. If Redis loses the data, the process writes the data again.
- * So the service still detects wrong keys, and an environment keeps its number.
+ * Checks and restores the data that this process needs in Redis: the layout number, the check values of `TOKEN_KEYS`,
+ * and the environments of `API_TOKENS`. If a shard is down, the process starts anyway, and checks the data of this
+ * shard when the shard answers. If Redis loses the data, the process writes the data again. So the service still
+ * detects wrong keys after the loss, and an environment keeps its number.
  */
 export class RedisState {
   readonly #deps: RedisStateDeps;
@@ -65,8 +68,8 @@ export class RedisState {
   }
 
   /**
-   * Checks layout and keys at the start, and logs warnings about the configuration of Redis. Does nothing with the
-   * embedded store.
+   * Checks layout and keys at the start, and logs warnings about the configuration of Redis. If the service uses the
+   * embedded store, does nothing.
    *
    * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
    */
@@ -74,8 +77,8 @@ export class RedisState {
     const { client, config, identity, logger } = this.#deps;
     if (!identity) return;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
-    // The start waits for the check, because the service must not use data with another layout or other keys. The start
-    // does not wait in a Cluster, where one shard may be down.
+    // The start waits until the check is done, because the service must not use data with another layout or other keys.
+    // In a Cluster, the start does not wait, because one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
       if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
@@ -102,7 +105,10 @@ export class RedisState {
     return found;
   }
 
-  /** Calls `use` during the start. Returns undefined if the environment was deleted, or if its shard is down. */
+  /**
+   * Calls `use` during the start. Returns undefined if the environment was deleted, or if the shard of the environment
+   * is down.
+   */
   useIfThere(name: EnvironmentName): Promise<Environment | undefined> {
     const path = environmentPath(name);
     return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);
@@ -112,7 +118,7 @@ export class RedisState {
     if (this.#deps.authenticator.forget(environment.number)) this.#logDeletion(environmentPath(environment));
   }
 
-  /** Records in Redis with which key this process encrypts. If this fails, the next call tries again. */
+  /** Records in Redis which key this process uses to encrypt. Ignores a failure, because the next call tries again. */
   async noteKeyUse(): Promise<void> {
     const { client, identity, cipher } = this.#deps;
     const [current] = cipher.ring;
@@ -140,7 +146,8 @@ export class RedisState {
   restore(): void {
     // During the start, `check` checks the data, so do nothing here.
     if (this.#timers.length === 0) return;
-    // Each connection calls this method when it is ready. Wait for the last connection, at most for `RETRY_MS`.
+    // Each connection calls this method when the connection is ready. Wait until the last connection is ready, but at
+    // most for `RETRY_MS`.
     if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();
     else this.#later();
   }
@@ -148,7 +155,8 @@ export class RedisState {
   /**
    * Accepts the data in Redis as the data of this service, and restores the data of this process.
    *
-   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable if the data has another layout or other keys
+   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable if the data has another layout, or was written with
+   *   other keys
    */
   async accept(): Promise<void> {
     const { client, identity, cipher } = this.#deps;
@@ -209,7 +217,7 @@ export class RedisState {
     this.#isChecked = true;
   }
 
-  /** Creates environments again that Redis has lost, but not deleted environments. */
+  /** Creates the environments again that Redis has lost. Does not create environments that were deleted. */
   async #restoreEnvironments(): Promise<void> {
     const { authenticator, environments, identity, logger } = this.#deps;
     if (identity?.refusal()) return;
@@ -227,7 +235,9 @@ export class RedisState {
     }
   }
 
-  /** Logs the deletion of an environment once, until the environment is used again. */
+  /**
+   * Logs the deletion of an environment once. If the environment is used again, its next deletion is logged as well.
+   */
   #logDeletion(environment: string): void {
     if (this.#loggedDeletions.has(environment)) return;
     this.#loggedDeletions.add(environment);
@@ -238,8 +248,8 @@ export class RedisState {
   }
 
   /**
-   * Returns the result of a check during the start. If Redis or the shard is down, postpones the check and returns
-   * undefined.
+   * Returns the result of a check during the start. If Redis or the shard of the data is down, postpones the check and
+   * returns undefined.
    */
   async #unlessAway<T>(work: Promise<T>, what: string): Promise<T | undefined> {
     const { logger } = this.#deps;
@@ -265,7 +275,7 @@ export const LAYOUT = "3";
 const FIRST_LAYOUT = "1";
 
 /**
- * Checks the layout of the data in Redis. Data without an identity gets a new identity.
+ * Checks the layout of the data in Redis. If the data has no identity, gives the data a new identity.
  *
  * @param wasChecked whether this process has checked the data before
  * @throws StoreMisconfigured if the data does not have the layout of this release; StoreUnavailable; TooFewReplicas
@@ -277,11 +287,12 @@ async function checkFormat(
 ): Promise<void> {
   if (!identity) return;
   let found = await client.run("format", "get", [FORMAT_KEY]);
-  // A worker of this release may have written the number and data during the search, so read the number again.
+  // During the search, another worker of this release may have written the layout number and data, so read the number
+  // again.
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);
-  // Another worker, maybe of another release, may have written its layout in the meantime, so check the layout again.
+  // In the meantime, another worker may have written the layout number of its release, so check the layout again.
   requireLayout(await identity.adopt());
 }
 
@@ -295,16 +306,19 @@ function requireLayout(format: string): void {
   );
 }
 
-/** The keys of environments: `ug:env:` in earlier layouts, and the keys with a number in this layout. */
+/**
+ * Matches the keys of environments. In earlier layouts, such a key begins with `ug:env:`. In this layout, the key
+ * contains the number of the environment.
+ */
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**
- * Returns whether Redis has a key of an environment. Other keys do not count, because a running process may write them
- * after Redis was emptied. The scan takes about a second per million keys of other applications. So the service scans
- * only a Redis without a layout number.
+ * Returns whether Redis has a key of an environment. Ignores all other keys, because a running process may write such
+ * keys after Redis was emptied. If other applications store keys in the same Redis, the scan takes about a second per
+ * million keys. So the service scans only if Redis has no layout number.
  */
 export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
-  /** The SCAN cursor of each node: `0` after a complete scan. */
+  /** The SCAN cursor of each node. If the scan of a node is complete, the cursor is `0`. */
   let cursors = new Map<string, string>();
   do {
     const pages = await client.each("format", async (redis, name) => {

@@ -24,7 +24,7 @@ export function watchFiles(
     states.set(setting, { isUsed, time: isUsed || !before ? Date.now() / 1000 : before.time });
   };
   for (const { setting } of config.files) note(setting, true);
-  // With several workers, the metric is 0 if any worker does not use the content.
+  // If the service has several workers, the value is 0 if any worker does not use the content.
   metrics.gauge({
     name: "ugs_config_last_reload_successful",
     help: "1 if the content of the file of a setting is in use, otherwise 0",
@@ -55,10 +55,12 @@ export function watchFiles(
 }
 
 /**
- * Requires that the keys in `next` can replace the keys in `ring`. Workers replace their rings at different times.
- * Until all workers have replaced their rings, each worker must decrypt tokens that other workers have encrypted.
+ * Requires that the keys in `next` can replace the keys in `ring`. The workers do not replace their rings at the same
+ * time. Until all workers have replaced their rings, each worker must be able to decrypt the tokens that other workers
+ * encrypt.
  *
- * @param redis undefined for the embedded store, where any key may have encrypted tokens
+ * @param redis undefined if the service uses the embedded store. In this case, any key of `ring` may have encrypted
+ *   tokens, so `next` must contain all keys of `ring`
  * @throws StoreMisconfigured; errors of `checkTokenKeys` and `requireUnneeded`
  */
 export async function requireSuccessor(

@@ -31,15 +31,22 @@ import { openForks, Supervisor } from "./supervisor.ts";
 import { answerData, isReporter, notifySupervisor, requestData, sendSample, worker } from "./worker.ts";
 
 /**
- * The time that a worker waits for the metrics of all workers, in milliseconds. The time is longer than the timeout of
- * the supervisor.
+ * The time that a worker waits for the metrics of all workers or for the history, in milliseconds. The supervisor waits
+ * for its workers for a shorter time, so this worker receives an answer even if another worker does not answer the
+ * supervisor.
  */
 const METRICS_TIMEOUT_MS = 6000;
 
-/** The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes have longer timeouts. */
+/**
+ * The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes usually have a longer
+ * timeout, so they receive a response even if Redis does not answer.
+ */
 const PROBE_TIMEOUT_MS = 2000;
 
-/** The minimum time between two log lines about failed calls of unauthenticated clients, per code, in milliseconds. */
+/**
+ * The minimum time between two log lines about failed calls of unauthenticated clients with the same code, in
+ * milliseconds.
+ */
 const UNKNOWN_INTERVAL_MS = 60_000;
 
 interface RunningService extends Omit<Listening, "workers"> {
@@ -49,8 +56,8 @@ interface RunningService extends Omit<Listening, "workers"> {
 
 /**
  * Opens the service, listens, and announces the URL. For workers, the supervisor announces the URL. If Redis does not
- * answer, the service listens, but is not ready. The service announces the URL when Redis has answered and the service
- * can use the data.
+ * answer within `WAIT_MS`, the service listens anyway, but is not ready. The service announces the URL when Redis has
+ * answered and the service can use the data.
  *
  * @throws StoreMisconfigured, or the error of `listen`
  */
@@ -65,7 +72,8 @@ export async function run(config: Config, options: { write?: (line: string) => v
     await requireListenPermission(listen.host, listen.port);
     const started = service.start();
     const isWaiting = await Promise.race([started.then(() => false), pause(WAIT_MS, true, { ref: false })]);
-    // The metrics port opens first and closes last, so /readyz reports the shutdown while the service drains.
+    // Resources close in reverse order. The metrics port opens first, so it closes last. /readyz therefore reports the
+    // shutdown while the service drains.
     const metricsUrl = await openMetricsPort(listen, { app, lifecycle });
     const onConnectionError = (error: Error) =>
       logger.error(errorFields(error), "the service cannot accept a connection");
@@ -219,7 +227,10 @@ export async function open(config: Config, options: { write?: (line: string) => 
   }
 }
 
-/** Opens the history: in this process or, for a worker, in the supervisor, which stores the samples of all workers. */
+/**
+ * Opens the history of samples. A single process stores the samples in its memory. A worker sends its samples to the
+ * supervisor, which stores the samples of all workers.
+ */
 function openHistory() {
   if (worker) {
     const readHistory = async (query: HistoryQuery) => {
@@ -235,7 +246,10 @@ function openHistory() {
   };
 }
 
-/** The key is random, because the embedded store loses its data when the process exits. */
+/**
+ * Creates a random key for the embedded store. No other process needs this key, because the embedded store loses its
+ * data when the process exits.
+ */
 function newEmbeddedKey(): RingKey {
   return { id: "embedded", secret: randomBytes(32) };
 }
@@ -245,7 +259,7 @@ async function close(
   { lifecycle, logger }: { readonly lifecycle: Lifecycle; readonly logger: Logger },
 ): Promise<void> {
   logger.info("shutting down");
-  // An exit code means that the process must stop immediately, so it closes without a delay.
+  // If the exit code is set, the service has failed and must stop immediately. In this case, skip the delay.
   const delayMs = process.exitCode === undefined ? shutdownDelayMs : 0;
   const failed = await lifecycle.close(shutdownTimeoutMs, { delayMs });
   if (failed.length > 0) logger.warn({ failed }, "not closed in time");

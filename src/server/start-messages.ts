@@ -11,14 +11,17 @@ import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
 
 export interface Listening {
   readonly url: string;
-  /** The URL of health and metrics; undefined without `METRICS_PORT`. */
+  /** The URL of health and metrics. Undefined if `METRICS_PORT` is not set. */
   readonly metricsUrl: string | undefined;
-  /** The number of processes that share the port; undefined for a single process. */
+  /** The number of workers that share the port. Undefined if the service is a single process. */
   readonly workers?: number;
   readonly development?: DevelopmentTokens;
 }
 
-/** Announces the URL of the service and an example call: as plain lines on a terminal, otherwise as log lines. */
+/**
+ * Announces the URL of the service. If the service has generated API tokens, announces the tokens and an example call
+ * as well. If the output is a terminal, prints plain lines. Otherwise writes log lines.
+ */
 export function announce({ logger, logUnredacted, print }: Log, listening: Listening): void {
   const { url, metricsUrl, workers, development } = listening;
   const [adminToken] = development?.adminTokens ?? [];
@@ -88,8 +91,8 @@ function curl(url: string, token: string): string {
 }
 
 /**
- * Answers command-line arguments: prints a text, sets the exit code, and returns true. Without arguments, returns
- * false, and the service starts.
+ * Answers the arguments of the command line. If there are arguments, prints a text, sets the exit code, and returns
+ * true. If there are no arguments, returns false, so that the service starts.
  */
 export function answerCommandLine(args: readonly string[]): boolean {
   const answer = answerTo(args);
@@ -180,7 +183,10 @@ export function explainStartFailure(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** Reports why the service does not start, and sets exit code 1. A worker sends this report to its supervisor. */
+/**
+ * Reports why the service does not start, and sets exit code 1. A worker sends the reason to its supervisor. Any other
+ * process prints the reason.
+ */
 export function reportStartFailure(error: unknown): void {
   process.exitCode = 1;
   const reason = explainStartFailure(error);
@@ -190,6 +196,7 @@ export function reportStartFailure(error: unknown): void {
 
 export function endUnusable(error: Error): void {
   reportStartFailure(error);
-  // The process finishes its calls in flight, as after a signal. Deno needs a permission to send itself a signal.
+  // Shut down in the same way as after a signal, so that calls in flight finish. Emit the event here, because Deno
+  // needs a permission to send a signal to itself.
   process.emit("SIGTERM", "SIGTERM");
 }

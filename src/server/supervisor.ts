@@ -22,8 +22,8 @@ import {
 } from "./worker.ts";
 
 /**
- * The delay of a restart, in milliseconds. If a worker ran for at least this time, the supervisor restarts the worker
- * without delay.
+ * The delay before the supervisor replaces a worker that has exited, in milliseconds. If the worker ran for at least
+ * this time, the supervisor replaces the worker immediately.
  */
 const RESTART_DELAY_MS = 1000;
 
@@ -33,7 +33,10 @@ const EXIT_SLACK_MS = 2000;
 /** The time that the supervisor waits for the metrics of a worker, in milliseconds. */
 const METRICS_TIMEOUT_MS = 5000;
 
-/** The maximum number of workers that may exit without a reason during the start. One more exit fails the start. */
+/**
+ * The maximum number of workers that may exit during the start and report no reason. If one more worker exits, the
+ * start fails.
+ */
 const MAX_EXITS_AT_START = 5;
 
 interface WorkerExit {
@@ -45,7 +48,10 @@ interface WorkerExit {
 
 type SupervisorSettings = Pick<Config, "workers" | "shutdownTimeoutMs" | "shutdownDelayMs">;
 
-/** Runs the workers that share a port: restarts crashed workers, and drains all workers at shutdown. */
+/**
+ * Runs the workers that share a port. If a worker crashes, the supervisor starts another worker. At shutdown, the
+ * supervisor drains all workers.
+ */
 export class Supervisor {
   readonly #config: SupervisorSettings;
   readonly #forks: Forks;
@@ -53,11 +59,14 @@ export class Supervisor {
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
   readonly #workers = new Set<ChildProcess>();
   readonly #listening = new Set<ChildProcess>();
-  /** The workers that listen, and wait for Redis. */
+  /** The workers that already listen, but still wait for Redis. */
   readonly #waiting = new Set<ChildProcess>();
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
-  /** The combined metrics. Each worker forwards requests for metrics, so all workers share this result. */
+  /**
+   * The combined metrics of all workers. Each worker forwards requests for metrics to the supervisor, so all workers
+   * share this result.
+   */
   readonly #allMetrics = sharedResult(METRICS_KEPT_MS, () => this.#collectMetrics());
   readonly #history = new History();
   #forked = 0;
@@ -73,8 +82,8 @@ export class Supervisor {
   /**
    * Starts the workers, and resolves when all workers listen.
    *
-   * @throws WorkersFailed if a worker reports why it cannot start, or if too many workers exit without a reason.
-   *   All workers have then exited
+   * @throws WorkersFailed if a worker reports why it cannot start, or if too many workers exit and report no reason.
+   *   When this method rejects, all workers have exited
    */
   async start(): Promise<void> {
     const started = new Promise<Listening>((resolve, reject) => {
@@ -90,7 +99,10 @@ export class Supervisor {
     }
   }
 
-  /** Lets every worker finish its calls and exit. Kills workers that take too long. */
+  /**
+   * Stops all workers. Each worker finishes its calls before the worker exits. If a worker takes too long, the
+   * supervisor kills the worker.
+   */
   async close(): Promise<void> {
     this.#log.logger.info("shutting down");
     await this.#end();
@@ -101,7 +113,8 @@ export class Supervisor {
     this.#closing = true;
     for (const timer of this.#timers) clearTimeout(timer);
     const workers = [...this.#workers];
-    // `once` of node:events would reject on an `error` event of a worker, such as a closed channel.
+    // Do not use `once` of node:events here. The promise of `once` would reject if a worker emits `error`, for example
+    // because its channel is closed.
     const ended = Promise.all(workers.map((worker) => new Promise((resolve) => worker.once("exit", resolve))));
     for (const worker of workers) worker.kill("SIGTERM");
     const { shutdownDelayMs, shutdownTimeoutMs } = this.#config;
@@ -130,8 +143,8 @@ export class Supervisor {
     answerData(worker, "history", async (query = "") =>
       JSON.stringify(this.#history.read(JSON.parse(query), Date.now())),
     );
-    // A message to a dead worker and a failed fork emit `error`. Without a listener, `error` would end the supervisor
-    // and all workers.
+    // A worker emits `error` if a message cannot be sent to the worker, or if the fork has failed. If `error` had no
+    // listener, `error` would end the supervisor and all workers.
     worker.on("error", (error) => {
       this.#log.logger.warn(errorFields(error), "the supervisor cannot reach a worker");
       // A failed fork emits no `exit`, so report the exit here.
@@ -177,7 +190,8 @@ export class Supervisor {
   async #collectMetrics(): Promise<string | undefined> {
     const workers = [...this.#listening, ...this.#waiting];
     const texts = await Promise.all(workers.map((worker) => requestData(worker, "own metrics", METRICS_TIMEOUT_MS)));
-    // Omit a worker that has exited in the meantime, because its metrics are already counted.
+    // Omit a worker that has exited during the requests, because `#metrics.end` has already added the metrics of this
+    // worker.
     const answered = workers
       .map((worker, i) => ({ worker, text: texts[i] }))
       .filter(({ worker }) => this.#workers.has(worker));
@@ -191,15 +205,18 @@ export class Supervisor {
 interface Forks {
   /** Starts a worker process. If the start fails, the process has no pid and emits `error`. */
   fork(number: number): ChildProcess;
-  /** Releases the ports. Call this method before the announcement, when all workers listen or the start has failed. */
+  /**
+   * Releases the ports that this process keeps for the workers. Call this method when all workers listen or the start
+   * has failed. Call it before the announcement of the URL.
+   */
   release(): Promise<unknown>;
 }
 
 type PortSettings = Pick<Config, "host" | "port" | "metricsPort" | "files">;
 
 /**
- * Prepares to start workers, which run the same program as this process. On Node, `node:cluster` shares the ports. On
- * Deno, all processes listen on the same port, and the operating system shares the port.
+ * Prepares to start workers. A worker runs the same program as this process. On Node, `node:cluster` shares the ports.
+ * On Deno, each worker listens on the same port, and the operating system distributes the connections.
  *
  * @throws on Deno: NotAllowed, or an error of the system call `listen`
  */
@@ -210,7 +227,7 @@ export async function openForks(settings: PortSettings): Promise<Forks> {
 function forkOnNode(number: number): ChildProcess {
   cluster.setupPrimary({ args: [workerArgument({ number })] });
   const { process: child } = cluster.fork().on("error", () => {
-    // Ignore this error, because the child process also emits it.
+    // Ignore this error, because the child process emits the same error, and `Supervisor` handles the error there.
   });
   return child;
 }
@@ -231,10 +248,10 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 }
 
 /**
- * Requires that no other service listens on a port. Otherwise the operating system would let workers share the port
- * with that service. If the system selects the port, this process keeps the port until the workers listen. Until then,
- * this process resets connections to the port. In this case, this process sets `reusePort`, because the first listener
- * of a shared port must allow sharing.
+ * Requires that no other service listens on a port. If another service listened, the operating system would let the
+ * workers share the port with that service. If the system selects the port, this process keeps the port until the
+ * workers listen. While this process keeps the port, it resets connections to the port, and the port has `reusePort`,
+ * because the first listener decides whether other processes can share the port.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);

@@ -4,9 +4,15 @@ import type { Sample } from "../observability/history.ts";
 /* The messages between a supervisor and its worker processes. */
 
 export interface WorkerStart {
-  /** The number of the worker, from 1. A replacement gets a new number. */
+  /**
+   * The number of the worker. The first worker has the number 1. If a worker replaces another worker, it gets a new
+   * number.
+   */
   readonly number: number;
-  /** On Deno: the ports that the workers share. The operating system may have selected these ports. */
+  /**
+   * The ports on which the workers listen, on Deno. The operating system may have selected these ports. Undefined on
+   * Node.
+   */
   readonly ports?: { readonly port: number; readonly metricsPort: number | undefined; readonly reusePort: true };
 }
 
@@ -17,14 +23,14 @@ export type StartMessage =
   | { readonly kind: "failed"; readonly reason: string };
 
 /**
- * A request to the other process, or its response. A worker requests the metrics of all workers and the samples of the
- * last hour. The supervisor requests the metrics of one worker.
+ * A request to the other process, or the response to a request. A worker requests the metrics of all workers and the
+ * samples of the last hour. The supervisor requests the metrics of one worker.
  */
 export interface DataMessage {
   readonly kind: "all metrics" | "own metrics" | "history";
   readonly id: number;
   readonly query?: string | undefined;
-  /** Absent if no data are available. */
+  /** The data in a response. Absent if no data are available. */
   readonly text?: string | undefined;
 }
 
@@ -33,7 +39,7 @@ export interface SampleMessage {
   readonly sample: Sample;
 }
 
-/** A channel to the other process: `process` in a worker, the child process in a supervisor. */
+/** A channel to the other process. In a worker, this is `process`. In a supervisor, this is the child process. */
 export type Channel = Pick<EventEmitter, "on" | "off"> & {
   send?(message: object, handle: undefined, options: undefined, callback: (error: Error | null) => void): boolean;
 };
@@ -47,11 +53,12 @@ export function workerArgument(start: WorkerStart): string {
   return ARGUMENT + JSON.stringify(start);
 }
 
-/** Undefined in a process without a supervisor. */
+/** The number and the ports of this worker. Undefined if this process is not a worker. */
 export const worker = readArgument(process.argv[2]);
 
 function readArgument(argument: string | undefined): WorkerStart | undefined {
-  // Without a channel, a user has typed the argument, and the service rejects the argument as unknown.
+  // If this process has no channel to a supervisor, a user has typed the argument. In this case, the service rejects
+  // the argument as unknown.
   if (!process.send || !argument?.startsWith(ARGUMENT)) return undefined;
   return JSON.parse(argument.slice(ARGUMENT.length)) as WorkerStart;
 }
@@ -61,7 +68,7 @@ export function isReporter(): boolean {
   return worker === undefined || worker.number === 1;
 }
 
-/** Reports the start of this worker to the supervisor. After a failed start, the worker closes its channel. */
+/** Reports the state of the start to the supervisor. If the start has failed, closes the channel after the report. */
 export function notifySupervisor(message: StartMessage): void {
   // An open channel would keep a failed worker alive.
   send(process, message, () => message.kind === "failed" && process.disconnect());
@@ -73,7 +80,10 @@ export function sendSample(sample: Sample): void {
   send(process, { kind: "sample", sample }, () => {});
 }
 
-/** Requests data from the other process. Returns undefined after `timeoutMs`, or if the other process has no data. */
+/**
+ * Requests data from the other process. Returns undefined if the other process has no data, cannot be reached, or does
+ * not answer within `timeoutMs`.
+ */
 export function requestData(
   channel: Channel,
   kind: DataMessage["kind"],
@@ -109,7 +119,10 @@ export function answerData(
   });
 }
 
-/** @param done called with the error of a closed channel. Without `done`, the channel would emit the error */
+/**
+ * @param done called when the message is sent, or with an error if the channel is closed. If the channel had no
+ *   callback, the channel would emit the error
+ */
 function send(
   channel: Channel,
   message: StartMessage | DataMessage | SampleMessage,
