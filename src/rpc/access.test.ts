@@ -35,7 +35,7 @@ it("refuses calls of a method without a policy with PERMISSION_DENIED", () => {
   expect(contextValues.principal).toBeUndefined();
 });
 
-/** Opens authorization. `lookUps` has the pending lookups of API tokens, which the test completes. */
+/** Opens authorization. `lookUps` contains the pending lookups of API tokens. The test completes each lookup. */
 function open(max: number, proxies: readonly string[] = []) {
   const lookUps: { found(answer: Authenticated): void; fail(error: Error): void }[] = [];
   const counted: string[] = [];

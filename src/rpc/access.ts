@@ -20,12 +20,12 @@ import { apiTokenIn, credentialIn, tokenFromHeader } from "./credentials.ts";
 import { callError, withoutStackTrace } from "./errors.ts";
 
 /**
- * The permitted callers of a method. `open`: everyone. `any`: any authenticated caller. `root`: only `ADMIN_TOKEN`. A
- * role: API tokens with this role or a higher role.
+ * The callers that may call a method. `open` permits everyone. `any` permits every authenticated caller. A role permits
+ * API tokens with this role or a higher role. `admin` permits `ADMIN_TOKEN` as well. `root` permits only `ADMIN_TOKEN`.
  */
 export type Access = "open" | "any" | Role | "root";
 
-/** The type requires an entry for every method of the service. */
+/** Returns the access policy of each method of a service. The type of `access` requires an entry for every method. */
 function policyOf<S extends DescService>(
   { method }: S,
   access: { readonly [name in keyof S["method"]]: Access },
@@ -34,8 +34,9 @@ function policyOf<S extends DescService>(
 }
 
 /**
- * The access policy of each method of all services. The service refuses a method without an entry. Open methods reveal
- * nothing about groups. RPCs use `hasRole` to check rights that depend on the request.
+ * The access policy of each method of all services. If a method has no entry, the service refuses all calls of the
+ * method. Open methods reveal nothing about groups. If a right depends on the request, the RPC checks the right with
+ * `hasRole`.
  */
 export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
@@ -137,9 +138,10 @@ export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): bool
 }
 
 /**
- * Creates the function that authorizes calls and stores the caller in the call. If the API token is cached, the
- * function is synchronous. The function throws or rejects with ConnectError Unauthenticated, PermissionDenied or
- * ResourceExhausted, and rejects with a failure of the store.
+ * Creates the function that authorizes a call and stores the caller in the `CallContext`. If the API token is cached,
+ * the function returns or throws immediately. Otherwise, the function returns a promise. The errors are ConnectError
+ * Unauthenticated, PermissionDenied or ResourceExhausted. If the store fails, the promise rejects with the error of the
+ * store.
  */
 export function authorization({ authenticator, rateLimiters }: Authentication) {
   const limited = (name: RateLimitName, by: Limited) => {
@@ -147,7 +149,8 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
     return limitedError(name, by);
   };
 
-  // Count failures after the lookup, so that guesses of a caller do not block other callers at the address.
+  // Count a failure only after the lookup. If failures were limited before the lookup, the guesses of one caller would
+  // block other callers at the same address.
   const unauthenticated = (reason: keyof typeof FAULTS, call: CallContext) => {
     const by = rateLimiters.failures?.take(call.clientKey);
     return by ? limited("address", by) : unauthenticatedError(reason);
@@ -196,9 +199,9 @@ function unauthenticatedError(reason: keyof typeof FAULTS): ConnectError {
 }
 
 /**
- * Checks whether the API token of a running stream is still valid. If the token is cached, the check is synchronous.
- * The check throws or rejects with ConnectError Unauthenticated or PermissionDenied, EnvironmentNotFound, or a failure
- * of the store.
+ * Checks whether the API token of a running stream is still valid. If the token is cached, the function returns or
+ * throws immediately. Otherwise, the function returns a promise. The errors are ConnectError Unauthenticated or
+ * PermissionDenied, EnvironmentNotFound, and errors of the store.
  */
 export function authorizeAgain(
   authenticator: Pick<ApiTokens, "authenticate">,
@@ -215,10 +218,10 @@ export function authorizeAgain(
 }
 
 /**
- * Creates the function that returns the caller of a request. When the worker is busy, callers take turns. Each
- * environment is a group, and its API tokens take turns in the group. So an environment does not get more turns with
- * more API tokens. `ADMIN_TOKEN` is a separate group. All client addresses without a known API token share one group,
- * so many addresses do not delay environments.
+ * Creates the function that returns the caller of a request. When the worker is busy, the groups of callers take turns.
+ * Each environment is a group, and the API tokens of an environment take turns within the group. So an environment with
+ * many API tokens does not get more turns. `ADMIN_TOKEN` is a separate group. If the API token is missing or unknown,
+ * the caller is the client address. All client addresses share one group, so many addresses do not delay environments.
  */
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {
@@ -232,8 +235,8 @@ export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf:
 }
 
 /**
- * Creates a function that returns the name of the caller's environment. The function returns undefined for
- * `ADMIN_TOKEN`, and if the environment is unknown.
+ * Creates a function that returns the name of the caller's environment. The function returns undefined if the caller
+ * uses `ADMIN_TOKEN`, or if the API token is unknown.
  */
 export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
   return (headers: CallHead["headers"]): string | undefined => {
@@ -254,7 +257,7 @@ const FAULTS = {
   API_TOKEN_UNKNOWN: "the API token is unknown, revoked or expired; check that you copied the whole token",
 };
 
-/** @param needed undefined for a method without a policy */
+/** @param needed undefined if the method has no access policy */
 export function denial(
   role: Principal["role"],
   { name }: Pick<DescMethod, "name">,

@@ -25,8 +25,8 @@ import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
 
 /**
  * Creates a function that checks requests by the rules of protovalidate, and by this service's rules `json`, `no_token`
- * and `visible`. The function also checks the limits of durations and times, which the binary format does not enforce.
- * For an invalid request, the function throws ConnectError InvalidArgument.
+ * and `visible`. The binary format does not enforce the limits of durations and times, so the function checks these
+ * limits as well. If a request is invalid, the function throws ConnectError InvalidArgument.
  */
 export function allRules(isCredential: IsCredential): (desc: DescMessage, message: Message) => void {
   const validator = createValidator({ regexMatch });
@@ -35,7 +35,8 @@ export function allRules(isCredential: IsCredential): (desc: DescMessage, messag
     const violations = result.kind === "invalid" ? [...result.violations] : [];
     addViolations({ violations, isCredential }, desc, message, []);
     if (violations.length > 0) throw validationError(violations);
-    // protovalidate fails for times outside its range. `addViolations` has already reported such times as violations.
+    // protovalidate returns an error if a time is outside the years 1 to 9999. `addViolations` has already reported
+    // such a time as a violation, so an error here has another cause.
     if (result.kind === "error") throw result.error;
   };
 }
@@ -75,7 +76,7 @@ function addViolations(found: Found, desc: DescMessage, message: Message, path: 
 }
 
 /**
- * Returns the message type of a field. Returns undefined for a field without a message, and for a type of
+ * Returns the message type of a field. Returns undefined if the field is not a message, or if the type belongs to
  * google.protobuf.
  */
 function ownTypeOf({ message: type }: DescField): DescMessage | undefined {
@@ -87,7 +88,10 @@ const NO_TOKEN = {
   message: "must not be a credential such as a token or a viewer session; send an id or a name",
 };
 
-/** Returns the check of a field by the rules of this service. Returns undefined if the field has no such rules. */
+/**
+ * Returns the check of a field. The check uses the rules of this service, or the limits of a duration or time. Returns
+ * undefined if the field needs no check.
+ */
 function checkOf(field: DescField): ((value: unknown, isCredential: IsCredential) => Fault | undefined) | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
@@ -114,10 +118,13 @@ function fieldValue(message: Message, { localName, oneof }: DescField): unknown 
 
 const NANOS = 1_000_000_000;
 
-/** 10,000 years in seconds: the limit of a Duration. */
+/** The limit of a Duration, in seconds: 10,000 years. */
 const MAX_DURATION = 315_576_000_000n;
 
-/** The first second of the year 1 and the last second of the year 9999: the limits of a Timestamp. */
+/**
+ * The limits of a Timestamp, in seconds since 1970: the first second of the year 1, and the last second of the year
+ * 9999.
+ */
 const MIN_TIME = -62_135_596_800n;
 const MAX_TIME = 253_402_300_799n;
 
@@ -148,7 +155,10 @@ const WELL_KNOWN: ReadonlyMap<string, Fault & { readonly isValid: (value: Durati
   ],
 );
 
-/** Returns the first fault of a JSON object that breaks its rules or cannot be stored without loss. */
+/**
+ * Returns the first fault of a JSON object. A fault is a value that breaks a rule of the field, or a value that the
+ * store would change. Returns undefined if the object has no fault.
+ */
 function jsonFault(value: JsonObject, rules: JsonRules): Fault | undefined {
   const fault = walk(value, rules.maxDepth, rules.maxDepth);
   if (fault) return fault;
@@ -158,7 +168,8 @@ function jsonFault(value: JsonObject, rules: JsonRules): Fault | undefined {
 }
 
 function walk(value: Json, levelsLeft: number, maxDepth: number): Fault | undefined {
-  // A lone surrogate cannot be stored as UTF-8. In all other fields, protobuf-es refuses lone surrogates.
+  // A lone surrogate cannot be stored as UTF-8. protobuf-es refuses lone surrogates in all fields except JSON objects,
+  // so check the strings of JSON objects here.
   if (typeof value === "string" && !value.isWellFormed())
     return { id: "json.text", message: "must be well-formed Unicode; it contains a lone surrogate" };
   if (typeof value === "number" && !Number.isFinite(value))
@@ -189,8 +200,9 @@ const MAX_DESCRIPTION = 256;
 export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
- * Pairs of limits: the number of violations in the detail BadRequest, and in the longer detail of protovalidate. An
- * error uses the first pair with which its size is at most `MAX_ERROR_BYTES`.
+ * Pairs of limits. The first number limits the violations in the detail BadRequest. The second number limits the
+ * violations in the detail of protovalidate, which is longer. An error uses the first pair that keeps its size at or
+ * below `MAX_ERROR_BYTES`. If no pair is small enough, the error uses the last pair.
  */
 const LISTED = [
   [MAX_VIOLATIONS, MAX_VIOLATIONS],
@@ -201,8 +213,8 @@ const LISTED = [
 ] as const;
 
 /**
- * Creates the error for a request with violations. The details contain only the first violations, with truncated
- * quotes. gRPC sends errors in headers, and clients close connections with large headers.
+ * Creates the error for a request with violations. The details contain only the first violations, and quotes of the
+ * request are truncated. gRPC sends errors in headers. If the headers were large, clients would close the connection.
  */
 function validationError(violations: readonly Violation[]): ConnectError {
   const first = violations.slice(0, MAX_VIOLATIONS).map(shortened);

@@ -11,7 +11,10 @@ import type { CallTrace } from "../observability/traces/traces.ts";
 import { environmentNameFromMessage } from "./admin/messages.ts";
 import { withoutTokens } from "./credentials.ts";
 
-/** The header with the request id. A caller may send an id. The response repeats the id. */
+/**
+ * The header with the request id. A caller may send an id. If the caller sends no valid id, the service creates an id.
+ * The response contains the id.
+ */
 export const REQUEST_ID_HEADER = "x-request-id";
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
@@ -24,11 +27,14 @@ export type Received = Pick<RefusedRequest, "method" | "headers" | "protocolName
  * because most calls change nothing.
  */
 export class CallContext implements ContextValues, ChangeBy {
-  /** The request id of the caller, or a new id. The id of a caller may contain a credential. */
+  /**
+   * The request id of the caller. If the caller sent no valid id, this is a new id. The id of a caller may contain a
+   * credential.
+   */
   readonly id: string;
   readonly received: Received;
-  // `trustedProxies` is not a `#` field: with native private fields here and in Observation, a gRPC call takes 7 % more
-  // CPU.
+  // `trustedProxies` is not a `#` field. If this class and Observation used native private fields, a gRPC call would
+  // take 7 % more CPU.
   private readonly trustedProxies: readonly Network[];
   /** The owner of the API token, for the log. Set even if authorization denies the call. */
   bearer: Principal | undefined = undefined;
@@ -56,7 +62,7 @@ export class CallContext implements ContextValues, ChangeBy {
     return this.received.protocolName ?? "none";
   }
 
-  /** The authenticated caller; undefined for a denied call, and for a call of an open method. */
+  /** The authenticated caller. Undefined if the call is denied, or if the method is open. */
   get principal(): Principal | undefined {
     return this.isAuthorized ? this.bearer : undefined;
   }
@@ -104,7 +110,7 @@ export class CallContext implements ContextValues, ChangeBy {
     return headers["grpc-timeout"] !== undefined || headers["connect-timeout-ms"] !== undefined;
   }
 
-  /** Returns the log fields of the request and, if its API token is known, of the caller. */
+  /** Returns the log fields of the request. If the API token is known, includes the log fields of the caller. */
   logFields() {
     const fields = { request_id: this.id };
     if (!this.bearer) return fields;
@@ -135,7 +141,8 @@ export class CallContext implements ContextValues, ChangeBy {
 }
 
 /**
- * Returns the environment in a request. Returns undefined without an environment, or with an invalid environment name.
+ * Returns the environment that a request names. Returns undefined if the request names no environment, or if the name
+ * is invalid.
  */
 function namedEnvironment(input: Message | undefined) {
   const { environment } = (input ?? {}) as { readonly environment?: EnvironmentNameMessage };

@@ -20,7 +20,7 @@ export const CREDENTIAL_HEADERS = ["authorization", "explo-authorization"] as co
 
 const SCHEME = /^(?:token|bearer) +([\x21-\x7e]+) *$/i;
 
-/** Returns the token in `Token TOKEN` or `Bearer TOKEN`. Returns undefined for any other form. */
+/** Returns the token in `Token TOKEN` or `Bearer TOKEN`. Returns undefined if the value has another form. */
 export function tokenFromHeader(value: string): string | undefined {
   return SCHEME.exec(value)?.[1];
 }

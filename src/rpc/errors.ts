@@ -25,7 +25,10 @@ export function callError(code: Code, message: string, detail: ErrorDetail): Con
   return error;
 }
 
-/** Runs a function whose errors get no stack trace. A stack trace would take a fifth of the CPU of a refusal. */
+/**
+ * Runs a function. Errors that the function creates get no stack trace, because a stack trace would take a fifth of the
+ * CPU of a refusal.
+ */
 export function withoutStackTrace<T>(make: () => T): T {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
@@ -65,7 +68,8 @@ export function invalidField(field: string, description: string): ConnectError {
  * Converts a failure to the error for the caller. An unexpected failure becomes Internal with a fixed message. The
  * `cause` of the error is logged and never sent.
  *
- * @param options `isForOperator`: whether the message contains the reason why the store is unavailable; default: no
+ * @param options `isForOperator`: if true, and if the store is unavailable, the message contains the reason. Default:
+ *   false
  */
 export function toCallError(error: unknown, { isForOperator = false } = {}): ConnectError {
   if (error instanceof DomainError) {

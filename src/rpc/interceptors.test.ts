@@ -19,7 +19,10 @@ const intercept = callInterceptor({
   confirmMissing: async () => {},
 });
 
-/** Returns undefined for an accepted request. */
+/**
+ * Sends a request through the interceptor. Returns the error if the interceptor refuses the request, otherwise
+ * undefined.
+ */
 async function refusal(method: typeof getUserGroup | typeof rotateUserGroupToken, init: object, isAuthorized = true) {
   const message = create(method.input, init as never);
   const contextValues = new CallContext({ headers: {} });

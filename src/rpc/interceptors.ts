@@ -34,7 +34,10 @@ type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stream
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { shutdownSignal, isCredential } = deps;
-  /** A check is compiled at the first request of its type. Compiling all checks at the start would delay the start. */
+  /**
+   * Returns the compiled check of a request type. The check is compiled when the first request of the type arrives. If
+   * all checks were compiled at the start, the start would take longer.
+   */
   const plainCheckOf = memoize((input: DescMessage) => compilePlainTextCheck(input, isCredential));
   let allRules: ReturnType<typeof import("./all-rules.ts")["allRules"]> | undefined;
   const loadRules = async () => (allRules ??= (await loadAllRules()).allRules(isCredential));
@@ -50,7 +53,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
         const rules = await loadRules();
         response = await next({ ...req, message: validated(readMessages(req, observation), req.method.input, rules) });
       } else {
-        // Plain messages need no protovalidate.
+        // If the check accepts the message, protovalidate would accept the message too, so skip protovalidate.
         const { input } = req.method;
         if (!plainCheckOf(input)(req.message)) (await loadRules())(input, req.message);
         const answer = () => (call.hasDeadline ? beforeDeadline(next, req) : next(req));
@@ -81,8 +84,8 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
 const identity = (error: unknown) => error;
 
 /**
- * Looks up a token of the settings again. Returns whether a new environment replaces the deleted environment of the
- * token.
+ * Looks up a token of the settings again. Returns true if the environment of the token was deleted, and a new
+ * environment has replaced the deleted environment.
  */
 async function lookUpAgain(call: CallContext): Promise<boolean> {
   const { caller } = call;
@@ -93,8 +96,8 @@ async function lookUpAgain(call: CallContext): Promise<boolean> {
 }
 
 /**
- * Runs a unary call. Rejects at the deadline, or when the caller disconnects. The handler still finishes, but its
- * response is dropped.
+ * Runs a unary call. Rejects at the deadline, or when the caller disconnects. If the call is rejected, the handler
+ * still finishes, but the response of the handler is dropped.
  */
 function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   const { signal } = req;
@@ -109,8 +112,8 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
 }
 
 /**
- * Loads protovalidate. A worker calls this function after the worker has begun to listen. Earlier loading would take a
- * quarter of the start time.
+ * Loads protovalidate. A process calls this function after the process has begun to listen. If protovalidate were
+ * loaded earlier, it would take a quarter of the start time.
  */
 export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");
@@ -126,11 +129,12 @@ async function* passOn<T>(
   }: { observation: Observation; req: Pick<StreamRequest, "signal">; shutdownSignal: AbortSignal },
 ): AsyncIterable<T> {
   const { signal } = req;
-  // This error remains if the reader stops early. The reader does so only if the client has disconnected.
+  // If the reader stops early, this error remains. The reader stops early only if the client has disconnected.
   let error: ConnectError | undefined = new ConnectError("the client disconnected", Code.Canceled);
   try {
     yield* messages;
-    // If a client resets a stream, the request may end one turn of the event loop before the signal aborts.
+    // If a client resets a stream, the request may end one turn of the event loop before the signal aborts. So wait for
+    // one turn.
     await setImmediate();
     // A shutdown ends streams with success.
     error = signal.reason === shutdownSignal.reason ? undefined : abortError(signal);
@@ -143,8 +147,8 @@ async function* passOn<T>(
 }
 
 /**
- * Returns the error for an aborted stream: a failure after an abort is not a fault of the server. Returns undefined if
- * the stream was not aborted.
+ * Returns the error for an aborted stream. A failure after the abort is not a fault of the server, so the error does
+ * not contain the failure. Returns undefined if the stream was not aborted.
  */
 function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
   const { code } =

@@ -44,7 +44,10 @@ export function expireTimeOf(time: Timestamp | undefined): number | undefined {
   return time && Math.floor(timeOf(time) as number);
 }
 
-/** @param token default: the token of the group; empty if the group is suspended */
+/**
+ * @param token the token in the message. By default, this is the token of the group. If the group is suspended, the
+ *   default is empty
+ */
 export function userGroupMessage(group: UserGroup, token = group.suspension ? "" : group.token): UserGroupMessage {
   return {
     $typeName: "usergroup.v1.UserGroup",
@@ -75,7 +78,7 @@ export const TAG_MESSAGES: { readonly [tag in EnvironmentTag | "none"]: ApiEnvir
   Testing: ApiEnvironmentTag.TESTING,
 };
 
-/** Returns the environment tag of an enum value; undefined for a value without a tag. */
+/** Returns the environment tag of an enum value. Returns undefined if the value stands for no tag. */
 export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undefined {
   return (["Customer", "Testing"] as const).find((tag) => TAG_MESSAGES[tag] === value);
 }
@@ -90,8 +93,9 @@ export function timestamp(ms: number | undefined): Timestamp | undefined {
 }
 
 /**
- * Returns the fields that an update changes (https://google.aip.dev/134): the fields of the mask, or all fields for the
- * mask `*`. Without a mask, the update changes the populated fields.
+ * Returns the fields that an update changes (https://google.aip.dev/134). If the request has a mask, these are the
+ * fields of the mask. If the mask is `*`, these are all fields. If the request has no mask, these are the populated
+ * fields.
  *
  * @param fields the names of the updatable fields in the proto files
  * @throws InvalidUpdateMask

@@ -27,8 +27,8 @@ export interface Observers {
 /** Counts, times, logs and traces one call from its start to its end. */
 export class Observation {
   /**
-   * Whether the request caused the failure. If true, the failure is not logged as a server fault, even with the code of
-   * a server fault.
+   * Whether the request caused the failure. If true, the failure is not logged as a server fault, even if its code is
+   * the code of a server fault.
    */
   isRequestFault = false;
   // CallContext explains why these fields are not `#` fields.
@@ -65,7 +65,7 @@ export class Observation {
     if (environment) metrics.environments.count(environment, bucket, reason);
     call.trace?.end(error && { code: error.code, codeName: codeToString(error.code) });
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRequestFault;
-    // Without the limit of `mayLogUnknown`, unauthenticated clients could fill the log.
+    // If `mayLogUnknown` did not limit these lines, unauthenticated clients could fill the log.
     const hasLine = isFault && (call.bearer !== undefined || mayLogUnknown(codeToString(error.code)));
     if (!(hasLine || logger.isLevelEnabled("debug"))) return;
     const { method } = call.received;
@@ -81,20 +81,26 @@ export class Observation {
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
     if (!hasLine) logger.debug(fields, isFault ? "call failed" : error ? "call refused" : "call");
-    // Most outages of Redis end without an operator, so the level is only `warn`.
+    // This code usually means that Redis is down. Most outages of Redis end without the help of an operator, so the
+    // level is only `warn`.
     else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
     else logger.error(fields, "call failed");
   }
 }
 
-/** Returns the reason of an error. For errors of the transport in streams, which have no reason, returns the code. */
+/**
+ * Returns the reason of an error. An error of the transport in a stream has no reason. In this case, returns the code.
+ */
 function reasonOf({ code, details }: ConnectError): string {
   for (const detail of details)
     if ("desc" in detail && detail.desc === ErrorInfoSchema) return (detail.value as { reason: string }).reason;
   return codeToString(code).toUpperCase();
 }
 
-/** Begins the trace of a call. Returns undefined for health checks and reflection, and if the call is not sampled. */
+/**
+ * Begins the trace of a call. Returns undefined if the call is not sampled. Health checks, reflection, and requests of
+ * unknown methods have no traces.
+ */
 function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received }: CallContext): CallTrace | undefined {
   const { method, headers, arrived } = received;
   if (!method || method.parent.typeName.startsWith("grpc.")) return undefined;
@@ -122,8 +128,8 @@ interface NamesGroup {
 }
 
 /**
- * Returns the id of the group of a call as a log field. Without a caller, omits the id, because an unauthenticated
- * client could send any id.
+ * Returns the id of the group of a call as a log field. If the call has no authenticated caller, omits the id, because
+ * an unauthenticated client could send any id.
  */
 function groupFields({ principal, input }: CallContext, output: Message | undefined) {
   if (!principal) return {};
@@ -131,6 +137,6 @@ function groupFields({ principal, input }: CallContext, output: Message | undefi
   const response = output as NamesGroup | undefined;
   const byId = request?.group?.case === "userGroupId" ? request.group.value : undefined;
   const id = request?.userGroupId ?? byId ?? response?.userGroup?.providedId ?? response?.providedId;
-  // Omit a longer id, because validation has refused its request.
+  // If the id is too long, validation has refused the request. So omit the id.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

@@ -17,8 +17,8 @@ import { isVisible } from "../domain/visible-text.ts";
 import type { IsCredential } from "./credentials.ts";
 
 /**
- * Returns whether the value of a field certainly satisfies the rules of the field. The value of an unset field may be
- * undefined.
+ * Returns true only if the value of a field certainly satisfies the rules of the field. Returns false if protovalidate
+ * must check the value. If the field is unset, the value may be undefined.
  */
 type IsSure = (value: unknown) => boolean;
 
@@ -26,9 +26,10 @@ const always: IsSure = () => true;
 const never: IsSure = () => false;
 
 /**
- * Compiles a check that recognizes plain messages: messages with only valid text fields. Skipping protovalidate for
- * these messages saves 13 to 22 % of the CPU of a call. The check accepts only messages that protovalidate accepts. If
- * a type has a rule that the check does not support, the check accepts no message of the type.
+ * Compiles a check that recognizes plain messages. In a plain message, all text fields are valid, and all lists, maps
+ * and messages are empty. If the check accepts a message, protovalidate would accept the message too, so the caller can
+ * skip protovalidate. Skipping protovalidate saves 13 to 22 % of the CPU of a call. If a type has a rule that the check
+ * does not support, the check accepts no message of the type.
  */
 export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredential): (message: Message) => boolean {
   if (hasOption(desc, messageRulesOption)) return never as () => boolean;
@@ -52,7 +53,7 @@ export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredent
     for (const { name, mayBeUnset, checks } of oneofs) {
       const { case: chosen, value } = values[name] as { readonly case?: string; readonly value?: unknown };
       if (chosen === undefined && !mayBeUnset) return false;
-      // Rules may also apply to the fields that are not set in the oneof.
+      // A rule may apply to a field of the oneof even if the field is not set. So check all fields of the oneof.
       for (const { name: field, isSure } of checks) if (!isSure(field === chosen ? value : undefined)) return false;
     }
     return true;
@@ -71,7 +72,7 @@ function fieldCheck(field: DescField, isCredential: IsCredential): IsSure {
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
     return textCheck(type.value, own);
-  // These three map rules accept every empty map. All rules of a duration accept an unset duration.
+  // The rules `maxPairs`, `keys` and `values` accept every empty map. All rules of a duration accept an unset duration.
   if (field.fieldKind === "map" && type.case === "map" && hasOnly(rules, FieldRulesSchema, ["map"]))
     return hasOnly(type.value, MapRulesSchema, ["maxPairs", "keys", "values"]) ? isEmpty : never;
   if (field.message?.typeName === "google.protobuf.Duration" && hasOnly(rules, FieldRulesSchema, ["duration"]))

@@ -14,8 +14,8 @@ interface ReadinessDeps {
 }
 
 /**
- * Checks the store for probes. Unauthenticated clients can send probes, so probes must not overload the store. At most
- * one check of each kind runs at a time, and further probes share the result for `keptMs`.
+ * Checks the store for probes. Unauthenticated clients can send probes, so probes must not overload the store. So at
+ * most one check of each kind runs at a time. All probes within `keptMs` share the result of the check.
  */
 export class Readiness {
   readonly #checks: { readonly [kind in ReadyKind]: () => Promise<boolean> };

@@ -16,7 +16,7 @@ const MAX_TEXT = 256;
  */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
   // protobuf-es and the call stack limit the nesting during decoding. Validation has a lower limit, but runs after
-  // decoding.
+  // decoding. The message contains the lower limit.
   [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may have at most 32 levels"],
   [/duplicate object key/, "a JSON object has a duplicate key; send each key once"],
 ];
@@ -28,9 +28,11 @@ const DEADLINE_EXCEEDED =
 const RETRY_AFTER_SECONDS = 1;
 
 /**
- * Returns the function that counts and logs a refused request, and creates the error for its caller.
+ * Returns the function that counts and logs a refused request. The function returns the error for the caller of the
+ * request.
  *
- * @param environmentOf returns the name of the caller's environment for the metrics. Default: none
+ * @param environmentOf returns the name of the caller's environment for the metrics. By default, the metrics contain no
+ *   environment
  */
 export function observeRefusals(
   observers: Observers,
@@ -168,7 +170,10 @@ export function malformed(message: string, violations: readonly FieldViolation[]
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
 }
 
-/** Returns the error of protobuf-es that contains the invalid field: `error` itself or its cause. */
+/**
+ * Returns the error of protobuf-es that contains the invalid field. This is `error` or the cause of `error`. Returns
+ * undefined if neither of them contains a field.
+ */
 function fieldErrorOf(error: unknown) {
   if (isFieldError(error)) return error;
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;

@@ -20,7 +20,10 @@ const NAMES = CHANGEABLE.map(({ name }) => name);
 /** Creates UserGroupService. @param defaultGraceMs the default grace period of a rotated token, in milliseconds */
 export function userGroupService(store: UserGroupStore, defaultGraceMs: number) {
   return {
-    /** Returns the stored group, or creates it from the request if the caller's role allows it. */
+    /**
+     * Returns the stored group. If the group does not exist, and the role of the caller permits it, creates the group
+     * from the request.
+     */
     async getUserGroup(request, { values }) {
       const call = callOf(values);
       const { userGroupId } = request;

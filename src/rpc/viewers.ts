@@ -50,8 +50,8 @@ export function viewerService({ userGroups, sessions, metrics, lastResolves }: V
     },
 
     /**
-     * Creates a viewer session for the token of a group. With the role `read` or higher, a caller may send the id of
-     * the group instead.
+     * Creates a viewer session for the token of a group. If the caller has the role `read` or a higher role, the
+     * request may contain the id of the group instead of the token.
      */
     async createViewerSession(request, { values }) {
       const call = callOf(values);
@@ -90,7 +90,7 @@ interface ResolvedViewer {
 /**
  * Finds the group of a user group token or of a viewer session, even if the group is suspended.
  *
- * @param presented `audience`: the required audience of a session; empty for any audience
+ * @param presented `audience`: the audience that a session must have. If empty, a session may have any audience
  */
 export async function viewerOf(
   { userGroups, sessions }: Pick<ViewerDeps, "userGroups"> & { readonly sessions: Pick<ViewerSessions, "resolve"> },

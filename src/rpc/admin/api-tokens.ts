@@ -38,7 +38,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
       const { caller } = call;
       const created = {
         displayName: request.displayName,
-        // Validation has refused a request without a role.
+        // The role is never undefined, because validation has refused a request that has no role.
         role: roleFromMessage(request.role) as Role,
         expireTime: request.expireTime ? expiryOf(request.expireTime, caller) : caller.expireTime,
         creator: caller.id,
@@ -123,9 +123,9 @@ function isPopulated(request: UpdateApiTokenRequest, field: (typeof UPDATED_FIEL
 }
 
 /**
- * Returns the expiry time, in milliseconds since 1970.
+ * Converts the expiry time of an API token to milliseconds since 1970. Undefined if the API token never expires.
  *
- * @throws ConnectError InvalidArgument if the caller's token expires earlier
+ * @throws ConnectError InvalidArgument if the API token of the caller expires before this time
  */
 function expiryOf(time: Timestamp | undefined, { expireTime }: Principal): number | undefined {
   const end = timeOf(time);

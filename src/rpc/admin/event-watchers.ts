@@ -12,8 +12,9 @@ export const POLL_MS = 500;
 export const EVENTS_PAGE = 200;
 
 /**
- * Limits the event streams of this worker, and reads the new events of the streams. All streams that wait for events
- * after the same position share one read per interval. A stream at an earlier position reads pages by itself.
+ * Limits the number of event streams of this worker, and reads new events for the streams. If several streams wait for
+ * events after the same position, the streams share one read per interval. If a stream is behind, it reads pages from
+ * the store by itself.
  */
 export class EventWatchers {
   readonly #store: EventStore;
@@ -44,7 +45,10 @@ export class EventWatchers {
     };
   }
 
-  /** Waits for the next interval, and then reads the events after a position. Rejects with the errors of the store. */
+  /**
+   * Waits until the current interval ends. After the wait, reads the events after a position. Rejects with the errors
+   * of the store.
+   */
   async next(environment: Environment, position: EventPosition): Promise<EventPage> {
     this.#tick ??= setTimeout(POLL_MS).then(() => {
       this.#tick = undefined;

@@ -19,8 +19,8 @@ import { EVENTS_PAGE, EventWatchers, POLL_MS } from "./event-watchers.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
 /**
- * The interval of empty responses while no events occur, in milliseconds. Proxies end streams that are silent for a
- * minute.
+ * The time without an event after which a stream sends an empty response, in milliseconds. Proxies end a stream if the
+ * stream is silent for a minute.
  */
 const HEARTBEAT_MS = 15_000;
 

@@ -46,7 +46,10 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   };
 }
 
-/** Creates the message of an API token of the settings. Such a token has no record. */
+/**
+ * Creates the message of an API token of the settings. The message has only these fields, because the store has no
+ * record of the token.
+ */
 export function settingsTokenMessage({ id, displayName, role }: Principal) {
   return { id, displayName, role: role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role) };
 }

@@ -10,7 +10,7 @@ import { timeOf, timestamp } from "../messages.ts";
 import { environmentNameMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetName } from "./requests.ts";
 
-/** Creates GetMetricsHistory, which works even while Redis is down, because this RPC does not read the store. */
+/** Creates GetMetricsHistory. This RPC does not read the store, so it works even while Redis is down. */
 export function metricsRpcs({ readHistory }: AdminDeps) {
   return {
     async getMetricsHistory({ environment: named, method, startTime }, { values }) {
@@ -22,7 +22,8 @@ export function metricsRpcs({ readHistory }: AdminDeps) {
       const path = (caller.environment || named) && environmentPath(targetName(values, named));
       const history = await readHistory({
         method: method || undefined,
-        // Select by number, because an earlier environment with this name may have belonged to another owner.
+        // If the caller has an environment, select by the number of the environment. A deleted environment with the
+        // same name may have belonged to another owner.
         environmentNumber: caller.environment?.number,
         environmentPath: caller.environment ? undefined : path,
         after: timeOf(startTime) ?? 0,

@@ -54,8 +54,8 @@ export interface AdminDeps {
 export type AdminRpcs = ServiceImpl<typeof AdminService>;
 
 /**
- * Returns the environment of a call of AdminService. With an API token, this is the environment of the token. With
- * `ADMIN_TOKEN`, this is the environment in the request.
+ * Returns the environment of a call of AdminService. If the caller uses an API token, this is the environment of the
+ * token. If the caller uses `ADMIN_TOKEN`, this is the environment in the request.
  *
  * @throws ConnectError InvalidArgument or PermissionDenied; EnvironmentNotFound; errors of the store
  */
@@ -68,7 +68,11 @@ export async function targetOf(
   return callOf(values).caller.environment ?? environments.find(name);
 }
 
-/** Returns the name of the environment of a call. @throws ConnectError InvalidArgument or PermissionDenied */
+/**
+ * Returns the name of the environment of a call. Does not check that the environment exists.
+ *
+ * @throws ConnectError InvalidArgument or PermissionDenied
+ */
 export function targetName(values: ContextValues, named: EnvironmentNameMessage | undefined): EnvironmentName {
   const { environment: own } = callOf(values).caller;
   const name = named && environmentNameFromMessage(named);
@@ -99,8 +103,8 @@ export interface PageOf {
 export type Scope = readonly string[];
 
 /**
- * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the digest of the scope (if
- * any), followed by the key of the last item on the previous page.
+ * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the key of the last item on
+ * the previous page. If the list has a scope, the page token contains the digest of the scope before the key.
  *
  * @param isKey returns whether a string can be a key of the list
  * @throws InvalidPageToken
@@ -117,7 +121,7 @@ export function pageRequest(
   return { after, size };
 }
 
-/** Returns the token of the next page; empty after the last page. */
+/** Returns the token of the next page. Empty if this page is the last page. */
 export function nextPageToken(next: string | undefined, scope?: Scope): string {
   return next === undefined ? "" : Buffer.from(digestOf(scope) + next).toString("base64url");
 }

@@ -17,7 +17,10 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
       };
     },
 
-    /** Only the first page of a re-encryption writes an audit event. */
+    /**
+     * Each call re-encrypts one page. Only the call for the first page writes an audit event. If `validate_only` is
+     * set, no call writes an audit event.
+     */
     async reencryptUserGroupTokens(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
@@ -43,7 +46,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     },
 
     async retireTokenKey({ tokenKeyId, reencryptStartTime }, { values }) {
-      // Validation has refused a request without a time, so the 0 is never used.
+      // The time is never undefined, because validation has refused a request that has no time. So the 0 is never used.
       await tokenKeys.retire(tokenKeyId, Math.floor(timeOf(reencryptStartTime) ?? 0));
       const fields = { ...callOf(values).logFields(), keys: [tokenKeyId] };
       logger.info(fields, "a key of TOKEN_KEYS is retired");

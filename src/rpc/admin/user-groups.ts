@@ -99,7 +99,10 @@ export function userGroupRpcs(deps: AdminDeps) {
       return {};
     },
 
-    /** With `include_tokens`, returns the groups only after the audit trail has stored the event of the export. */
+    /**
+     * Returns a page of groups. If the page contains tokens, the audit trail must first store an event about the
+     * export. If the audit trail cannot store the event, the call fails.
+     */
     async exportUserGroups(request, { values }) {
       const { includeTokens } = request;
       const environment = await targetOf(environments, values, request.environment);
@@ -116,7 +119,10 @@ export function userGroupRpcs(deps: AdminDeps) {
       };
     },
 
-    /** The call succeeds even if groups cannot be imported. Counts and logs these groups. */
+    /**
+     * The call succeeds even if some groups cannot be imported. The results contain an error for each of these groups.
+     * If `validate_only` is not set, these groups are counted and logged.
+     */
     async importUserGroups(request, { values }) {
       requireDifferent(request.userGroups);
       const environment = await targetOf(environments, values, request.environment);
@@ -126,7 +132,8 @@ export function userGroupRpcs(deps: AdminDeps) {
         suspension: suspensionOf(group),
       }));
       const call = callOf(values);
-      // The store checks tokens with the prefix of this service, so check only the other tokens here.
+      // If a token has the prefix of this service, the store checks the token. So check only tokens with another prefix
+      // here.
       const refused = new Set(
         given.filter(({ token = "" }) => !token.startsWith(USER_GROUP_PREFIX) && isCredential(token)),
       );
@@ -153,7 +160,10 @@ function untilOf(until: Timestamp | undefined): number | undefined {
   return until && Math.ceil(timeOf(until) as number);
 }
 
-/** Returns undefined for a suspension with the reason `EXPIRED`, which follows from the expiry time of the group. */
+/**
+ * Returns the suspension of an imported group. Returns undefined if the reason is `EXPIRED`, because such a suspension
+ * follows from the expiry time of the group.
+ */
 function suspensionOf({ suspension }: ImportedMessage): Suspension | undefined {
   if (!suspension || suspension.reason === EXPIRED) return undefined;
   const { reason, message, suspendTime, until } = suspension;
@@ -209,7 +219,10 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
   };
 }
 
-/** Refuses groups with the same id or token, and groups whose id or name is a token of this import. */
+/**
+ * Refuses an import if two groups have the same id or the same token. Also refuses an import if the id or name of a
+ * group is a token of the import.
+ */
 function requireDifferent(groups: readonly ImportedMessage[]): void {
   const ids = new Set<string>();
   const tokens = new Set<string>();

@@ -70,7 +70,8 @@ export function webhookRpcs({ environments, webhooks, webhookAllow, sendTest }: 
 
     async redeliverWebhook({ environment: named, webhookId, startTime }, { values }) {
       const environment = await targetOf(environments, values, named);
-      // Validation has refused a request without a time, so the first 0 is never used.
+      // The time is never undefined, because validation has refused a request that has no time. So the first 0 is never
+      // used.
       const time = Math.max(timeOf(startTime) ?? 0, 0);
       return { webhook: webhookMessage(await webhooks.rewind(environment, webhookId, time, callOf(values))) };
     },
