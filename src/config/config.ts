@@ -46,14 +46,23 @@ interface TlsConfig {
 export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa"> {
   readonly tls: TlsConfig | undefined;
   readonly files: readonly SettingFile[];
-  /** Returns these settings with new contents of their files. @throws ConfigError */
+  /**
+   * Parses the settings again, with new contents of files. If a file is not in `texts`, it keeps its content.
+   *
+   * @throws ConfigError
+   */
   readonly withTexts: (texts: FileContents) => Readonly<Config>;
   readonly misspelled: readonly Misspelled[];
 }
 
 type FileContents = { readonly [name in FileSetting]?: FileContent };
 
-/** Reads the settings and their files. An empty variable counts as unset. @throws ConfigError with every fault */
+/**
+ * Reads the settings from environment variables, and reads the files to which settings point. An empty variable counts
+ * as unset.
+ *
+ * @throws ConfigError with every fault
+ */
 export async function loadConfig(environ: Environ): Promise<Readonly<Config>> {
   const settings = (Object.keys(SETTINGS) as Setting[]).filter(isFile);
   const paths = settings.flatMap((name) => (environ[name] ? [[name, environ[name]] as const] : []));
@@ -102,7 +111,8 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   const tlsFault = tls && faultOf(tls);
   const { otlpCa, otlpCert, otlpKey, otlpEndpoint, otlpTracesEndpoint = otlpEndpoint } = others;
   const areOtlpFilesRight = areRight("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY");
-  // Rules for combinations of settings. These rules ignore settings that are already invalid.
+  // Rules for combinations of settings. If a setting is invalid, the rules ignore the setting, because `faults` already
+  // contains its fault.
   const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
     [
       areRight("REDIS_URL") && others.redisPassword !== undefined && redisPassword !== others.redisPassword,
@@ -176,8 +186,8 @@ function textsOf(files: readonly SettingFile[]): FileContents {
 }
 
 /**
- * Returns the fault that prevents a TLS server from using the files, if any. Node or Deno would ignore some of these
- * faults.
+ * Returns the fault that prevents a TLS server from using the files. Returns undefined if the server can use the files.
+ * Node or Deno would ignore some of these faults.
  */
 function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
   if (!parse.isKeyOf(cert, key)) return "TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE";
@@ -190,8 +200,9 @@ function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
 }
 
 /**
- * Finds variables whose names resemble settings. Such a name differs from the setting only in case or underscores, or
- * lacks `_FILE` at the end. A long name may also differ in a few letters.
+ * Finds variables whose names resemble settings. A name resembles a setting if the two names differ only in case or
+ * underscores, or if only `_FILE` is missing at the end. If the name of the setting is long, a few letters may differ
+ * as well.
  */
 function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
@@ -206,7 +217,8 @@ function misspelledIn(environ: Environ): Misspelled[] {
 }
 
 /**
- * Returns whether a variable is the `API_TOKEN` of the README's examples: a plain token, not an entry of `API_TOKENS`.
+ * Returns whether a variable is the `API_TOKEN` of the examples in the README. The value of this variable is a plain
+ * token. If the value looks like an entry of `API_TOKENS`, the name is probably misspelled.
  */
 function isExample(name: string, value: string): boolean {
   return name === "API_TOKEN" && !/^[\w./@-]+=[^=]/.test(value);
@@ -214,9 +226,9 @@ function isExample(name: string, value: string): boolean {
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // The permitted number of differing letters grows with the length of the name. It is 0 for short names such as PORT,
-  // because many names resemble a short name. It is fixed for names of OpenTelemetry, because these names resemble each
-  // other.
+  // If the name of a setting is longer, more letters may differ. In a short name such as PORT, no letter may differ,
+  // because many names resemble a short name. In names of OpenTelemetry, only two letters may differ, because these
+  // names resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

@@ -34,7 +34,10 @@ describe("a file of a setting", () => {
 });
 
 describe("a read that hangs", () => {
-  /** Creates a reader of files in memory. The paths of files on the same mount begin with the same letter. */
+  /**
+   * Creates a reader of files in memory. If the paths of two files begin with the same letter, the files are on the
+   * same mount.
+   */
   function memory() {
     const began: string[] = [];
     const hung = new Map<string, () => void>();

@@ -9,19 +9,19 @@ export const MAX_FILE_BYTES = 1_048_576;
 const READ_MS = 3000;
 
 /**
- * The maximum number of hanging reads. A read cannot be cancelled. On Node, a hanging read occupies one of the four
- * threads that also resolve host names, compress and sign.
+ * The maximum number of reads that hang at the same time. A read cannot be cancelled. On Node, a hanging read occupies
+ * one of four threads. The process needs the same threads to resolve host names, compress and sign.
  */
 const MAX_HANGING = 2;
 
 const CHUNK_BYTES = 65_536;
 
-/** The text of a file, or the reason why it cannot be read. */
+/** The text of a file, or the reason why the file cannot be read. */
 export type FileContent = string | SettingError;
 
 interface ReadFile {
   readonly text: string;
-  /** The device number, which identifies the mount. */
+  /** The device number. All files of a mount have the same device number. */
   readonly device: number;
 }
 
@@ -34,7 +34,10 @@ export class FileReader {
   readonly #hanging = new Set<string>();
   readonly #devices = new Map<string, number>();
 
-  /** @param read reads one file; default: from disk @param readMs the timeout of one read, in milliseconds */
+  /**
+   * @param read reads one file. By default, reads the file from disk
+   * @param readMs the timeout of one read, in milliseconds
+   */
   constructor(read = readRegularFile, readMs = READ_MS) {
     this.#read = read;
     this.#readMs = readMs;
@@ -71,12 +74,13 @@ export class FileReader {
 }
 
 /**
- * Reads a regular file. A pipe would block the read until a program writes to the pipe, and a device may have no end.
+ * Reads a regular file. Refuses pipes and devices. A pipe would block the read until a program writes to the pipe, and
+ * a device may have no end.
  *
  * @throws SettingError if the file is not regular, or larger than `MAX_FILE_BYTES`; otherwise the error of the system
  */
 async function readRegularFile(path: string): Promise<ReadFile> {
-  // Without O_NONBLOCK, opening a pipe without a writer would block.
+  // If no program has opened the pipe for writing, opening a pipe blocks. O_NONBLOCK prevents this.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = await file.stat();

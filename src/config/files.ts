@@ -4,7 +4,10 @@ import type { FileSetting } from "./settings.ts";
 
 const INTERVAL_MS = 1000;
 
-/** Files that must match each other. The service applies changes of these files together. */
+/**
+ * Groups of files that must match each other. If a file of a group changes, the service applies all files of the group
+ * together.
+ */
 const TOGETHER: readonly (readonly FileSetting[])[] = [
   ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"],
   ["OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
@@ -12,8 +15,8 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
 
 interface FilesListener {
   /**
-   * Applies the new contents. If this function rejects, the service keeps the old contents. `SettingFiles` then calls
-   * the function again with growing delays, until a call succeeds or the files change.
+   * Applies the new contents. If this function rejects, the service keeps the old contents, and `SettingFiles` calls
+   * the function again. The delay grows after each failure. The calls stop when a call succeeds or the files change.
    */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
   /**

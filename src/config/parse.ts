@@ -26,7 +26,7 @@ export function optional<T>(parser: (text: string) => T) {
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: HOUR_MS, d: DAY_MS };
 
-/** Returns a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`, in milliseconds. */
+/** Returns a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`. The parser returns milliseconds. */
 export function duration(min: number, max: number) {
   return (text: string): number => {
     const match = DURATION.exec(text);
@@ -52,7 +52,10 @@ export function integer(min: number, max: number) {
   };
 }
 
-/** Parses a rate limit: `CALLS/DURATION` in whole seconds, such as `1000/10s`, or `off`. */
+/**
+ * Parses a rate limit `CALLS/DURATION`, such as `1000/10s`. The duration must be in whole seconds. Returns undefined if
+ * the text is `off`.
+ */
 export function rateLimit(text: string): RateLimit | undefined {
   if (text === "off") return undefined;
   const [calls = "", window = "", ...rest] = text.split("/");
@@ -248,7 +251,7 @@ export function headers(text: string): { readonly [name: string]: string } {
         const decoded = decodeURIComponent(value ?? "\0");
         if (name !== undefined && /^[\x20-\x7e]*$/.test(decoded)) return [name, decoded] as const;
       } catch {
-        // The value has a % without two hexadecimal digits.
+        // The value has an invalid percent-encoding. The error below reports this.
       }
       throw new SettingError("must be NAME=VALUE in ASCII; write a comma and a % as %XX");
     }),
@@ -274,8 +277,7 @@ export function host(text: string): string {
 }
 
 /**
- * Returns the text of a file without line breaks at the end. Refuses an empty file, because a program may be writing
- * the file.
+ * Removes line breaks at the end of a file's text. Refuses an empty file, because a program may be writing the file.
  */
 export function fileValue(setting: string, text: string): string {
   const hint = /^(?:API_TOKENS|ADMIN_TOKEN)_FILE$/.test(setting) ? `; write \`${NO_TOKENS}\` to remove all tokens` : "";
@@ -295,7 +297,7 @@ function pem(isValid: (text: string) => boolean, content: string) {
 
 export const certificate = pem((text) => certificatesOf(text).length > 0, "a certificate in PEM");
 
-/** Refuses a file without certificates, because Node would trust the CAs of the system for an empty list. */
+/** Refuses a file that contains no certificate. If the list of CAs were empty, Node would trust its default CAs. */
 export const authorities = pem((text) => certificatesOf(text).length > 0, "one or more certificates in PEM");
 
 export const privateKey = pem((text) => privateKeyOf(text) !== undefined, "a private key in PEM without a passphrase");
@@ -311,7 +313,7 @@ export function earliestExpiryOf(pem: string): number {
   return Math.min(...certificatesOf(pem).map(({ validTo }) => Date.parse(validTo)));
 }
 
-/** Returns the certificates in a PEM text; an empty list if one certificate is invalid. */
+/** Returns the certificates in a PEM text. Returns an empty list if one of the certificates is invalid. */
 function certificatesOf(pem: string): X509Certificate[] {
   try {
     const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];

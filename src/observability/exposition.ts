@@ -11,8 +11,7 @@ export const METRICS_KEPT_MS = 250;
 
 /**
  * The combined metrics of several workers. Counters of exited workers stay in the sums, because monitors interpret a
- * falling counter as a restart of the service. When a worker exits, the increases since the last collection of its
- * metrics are lost.
+ * falling counter as a restart of the service. When a worker exits, its increases since the last collection are lost.
  */
 export class WorkerMetrics {
   readonly #lastTexts = new Map<object, string>();

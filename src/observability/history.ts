@@ -8,15 +8,21 @@ const SAMPLES = 360;
 
 /**
  * The maximum number of columns. A column takes 1,440 bytes, so a history takes at most 1.9 MiB. A busy service with
- * calls of 10 methods in 20 environments needs 400 columns. If no column is free, further values are dropped until a
- * column has had no values for an hour.
+ * calls of 10 methods in 20 environments needs 400 columns. If all columns are in use, values for a new column are
+ * dropped. A column becomes free if it has had no values for an hour.
  */
 const MAX_COLUMNS = 1400;
 
-/** The maximum number of environments with their own columns. Environments with fewer calls share columns. */
+/**
+ * The maximum number of environments that have separate columns. All other environments have fewer calls, and share
+ * columns.
+ */
 export const MAX_ENVIRONMENTS = 24;
 
-/** The time that workers have, after the end of an interval, to report the sample of the interval, in milliseconds. */
+/**
+ * The time after the end of an interval in which workers report their samples, in milliseconds. Until this time has
+ * passed, queries do not return the interval.
+ */
 const REPORT_MS = 2000;
 
 /** If the clock is set back by more than this number of intervals, the history removes all samples. */
@@ -28,7 +34,7 @@ export const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
 /** The scope of the values that concern the whole service. */
 export const SERVICE = "service";
 
-/** The scope for the sum of all environments without their own scope. */
+/** The scope that adds up the values of all environments that have no separate scope. */
 export const OTHER_ENVIRONMENTS = "environments";
 
 const [METHOD, ENVIRONMENT] = ["method ", "environment "] as const;
@@ -42,9 +48,12 @@ export function environmentScope(number: number, path: string): string {
   return `${ENVIRONMENT}${number} ${path}`;
 }
 
-/** The names of columns. A column of durations has the index of its bucket as its name. */
+/**
+ * The names of columns. The columns of durations are not in this list. The name of such a column is the index of its
+ * bucket.
+ */
 export const COLUMN = {
-  /** The column of streams, which have no duration. */
+  /** The number of streams. Streams have no duration, so they are in no bucket. */
   streams: "streams",
   /** The prefix of the columns of failed calls, before the reason. */
   error: "error ",
@@ -58,7 +67,7 @@ export const COLUMN = {
   memoryMiB: "memory",
 } as const;
 
-/** The values of one interval of a worker, or of all workers: numbers by scope and column. */
+/** The values of one interval in one process. Each value belongs to a scope and a column. */
 export interface Sample {
   /** The number of the interval since 1970. */
   readonly slot: number;
@@ -74,7 +83,10 @@ export interface HistoryQuery {
   readonly after: number;
 }
 
-/** The calls of an interval or of an hour. Durations are in seconds, and undefined if no duration was counted. */
+/**
+ * The calls of an interval or of an hour. `p50` and `p99` are in seconds. They are undefined if no duration was
+ * counted.
+ */
 export interface Calls {
   readonly calls: number;
   readonly errors: { readonly [reason: string]: number };
@@ -114,8 +126,10 @@ export interface HistoryAnswer {
    */
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
-   * The calls of the hour by environment. If further environments exist, the last entry is the sum of their calls, and
-   * has no path. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment.
+   * The calls of the hour by environment, beginning with the environment with the most calls. The list has at most
+   * `MAX_ENVIRONMENTS` environments. If more environments had calls, another entry at the end adds up the calls of all
+   * others, and has no path. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment. Empty if the
+   * query has an `environmentNumber`.
    */
   readonly environments: readonly (Calls & { readonly path: string | undefined })[];
 }
@@ -123,8 +137,8 @@ export interface HistoryAnswer {
 type Columns = Map<string, Uint32Array>;
 
 /**
- * The samples of the last hour, in the memory of a single process or of the supervisor. The supervisor adds the samples
- * of all workers. When the process exits, the samples are lost.
+ * Keeps the samples of the last hour in memory. A single process keeps its samples. If the service has several workers,
+ * the supervisor adds up the samples of all workers. When the process exits, the samples are lost.
  */
 export class History {
   readonly #instance = randomUUID();
@@ -159,7 +173,8 @@ export class History {
     }));
     const instance = this.#instance;
     if (environmentNumber !== undefined) return { instance, samples, methods: [], environments: [] };
-    // An environment that was deleted and created again has two numbers, but one path.
+    // If an environment was deleted and created again, it has two numbers, but one path. So add up all scopes that have
+    // the same path.
     const ofHour = (prefix: string) => {
       const byName = new Map<string, Columns[]>();
       for (const [scope, columns] of this.#scopes) {
@@ -291,7 +306,8 @@ function sumOfScopes(scopes: readonly Columns[]): Columns {
 }
 
 /**
- * Returns the sums of the columns whose names begin with a prefix, by the names without the prefix. Omits sums of 0.
+ * Adds up the values of each column whose name begins with a prefix. The names in the result do not contain the prefix.
+ * Omits sums of 0.
  */
 function sumsBy(prefix: string, columns: Columns, slots: readonly number[]): { [name: string]: number } {
   const sums: { [name: string]: number } = {};
@@ -335,8 +351,8 @@ function countsOf(columns: Columns, slots: readonly number[]): number[] {
 }
 
 /**
- * Returns a quantile of counted durations, in seconds. Undefined if nothing was counted. Interpolates within a bucket,
- * like `histogram_quantile` of Prometheus. The result is at most the last bound.
+ * Returns a quantile of counted durations, in seconds. Returns undefined if nothing was counted. Interpolates within a
+ * bucket, like `histogram_quantile` of Prometheus. The result is at most the last bound.
  */
 export function quantileOf(counts: readonly number[], share: number): number | undefined {
   const rank = share * counts.reduce((sum, count) => sum + count, 0);

@@ -97,7 +97,7 @@ describe("the log", () => {
     const before = process.cpuUsage();
     const [line] = await lines([], ({ logger }) => logger.warn({ text }, ""));
     expect(line?.["text"]).toBe(text);
-    // A quadratic pattern, which scans the text again from each position, would take many seconds.
+    // If a pattern scanned the text again from each position, matching would take many seconds.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);
   });
 

@@ -2,7 +2,7 @@ import { type LoggerOptions, type Logger as Pino, pino } from "pino";
 
 /** All fields of log lines. Programs that read the log can rely on these fields. */
 export const LOG_FIELDS = [
-  // Fields of every line, which pino writes.
+  // Fields that pino adds to every line.
   ...(["level", "time", "pid", "msg"] as const),
   ...(["url", "metrics_url", "workers", "api_tokens", "admin_token", "console", "try"] as const),
   // Fields of calls.
@@ -39,7 +39,7 @@ export interface Log {
    * were generated for the reader of the log.
    */
   readonly logUnredacted: WriteLine;
-  /** Writes a text without redaction; undefined if the log is not a terminal. */
+  /** Writes a text to the terminal, and does not redact the text. Undefined if the log is not a terminal. */
   readonly print: ((text: string) => void) | undefined;
   /** Adds credentials to redact. The logger redacts these credentials until the process exits. */
   readonly redact: (secrets: readonly string[]) => void;
@@ -53,7 +53,10 @@ interface LogOptions {
   readonly write?: (line: string) => void;
 }
 
-/** Matches tokens of this service, even if truncated or with a suffix. The capture group is the kind, `t` or `k`. */
+/**
+ * Matches tokens of this service, even if a token is truncated or has a suffix. The capture group is the kind, `t` or
+ * `k`.
+ */
 export const TOKEN_IN_TEXT = /ug([tk])_[0-9A-Za-z]{8,}/g;
 
 /** Matches viewer sessions and other JWTs in a text, in linear time. */
@@ -63,7 +66,9 @@ export const REDACTED = "[redacted]";
 
 const USER_INFO = /(?<=:\/\/)[^/@\s]+@/g;
 
-/** The maximum length of an error message in the log, in UTF-16 units. Libraries quote requests, which may be long. */
+/**
+ * The maximum length of an error message in the log, in UTF-16 units. Messages of libraries may quote a long request.
+ */
 const MAX_ERROR_LENGTH = 1024;
 
 /** Opens the log. On a terminal, the log has lines for people; otherwise, the log has JSON lines. */
@@ -75,7 +80,7 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   if (write === undefined) process.stdout.on("error", () => {});
   const known = new Set(secrets);
   const redact = redactor(known);
-  // Redacts values instead of the line, because a credential may equal the name of a field or level.
+  // Redact each value, but not the whole line, because a credential may equal the name of a field or of a level.
   const hooks = {
     logMethod(this: Pino, args: unknown[], method: (...args: unknown[]) => void) {
       method.apply(this, args.map(redact));
@@ -100,7 +105,10 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   };
 }
 
-/** Returns the name and message of an error and of its cause, each cut to 1 KiB, without the stack. */
+/**
+ * Returns the name and message of an error. If the error has a cause, returns the name and message of the cause as
+ * well. Each text is cut to 1 KiB. Omits the stack.
+ */
 export function errorFields(error: unknown): { error: string; cause?: string } {
   const describe = (value: unknown) => cut(value instanceof Error ? `${value.name}: ${value.message}` : String(value));
   const cause = error instanceof Error ? error.cause : undefined;
@@ -136,7 +144,7 @@ function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
 
 /**
  * Formats a log line for a terminal: time of day, level, message, and the fields as JSON. Escapes control characters,
- * which input of callers may contain.
+ * because the fields may contain input of callers.
  *
  * @param line the line as JSON
  */

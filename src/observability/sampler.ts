@@ -9,17 +9,26 @@ import {
   type Sample,
 } from "./history.ts";
 
-/** The maximum number of environments with separate counts in an interval. Further environments share counts. */
+/**
+ * The maximum number of environments that are counted separately in an interval. All other environments are counted
+ * together.
+ */
 const MAX_COUNTED = 1000;
 
-/** The delay of a sample after the end of its interval, in milliseconds. Timers may fire a millisecond early. */
+/**
+ * The time from the end of an interval to the sample of the interval, in milliseconds. Timers may fire a millisecond
+ * early. A timer for the exact end could therefore fire before the interval ends.
+ */
 const DELAY_MS = 50;
 
 type Values = { [column: string]: number };
 
 class EnvironmentCount {
   readonly scope: string;
-  /** The numbers of calls: in each bucket, above the last bound, and without a duration, in this order. */
+  /**
+   * The numbers of calls. The first numbers count the calls in each bucket. The next number counts the calls above the
+   * last bound. The last number counts the calls that have no duration.
+   */
   readonly counts = new Array<number>(DURATION_BUCKETS.length + 2).fill(0);
   readonly errors = new Map<string, number>();
 
@@ -38,8 +47,8 @@ class EnvironmentCount {
 }
 
 /**
- * Counts the calls of each environment. Clients without a token may read metrics, so the metrics do not contain these
- * counts.
+ * Counts the calls of each environment. The metrics do not contain these counts, because unauthenticated clients may
+ * read the metrics.
  */
 export class EnvironmentCounts {
   #counts = new Map<number, EnvironmentCount>();

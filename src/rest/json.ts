@@ -94,7 +94,11 @@ export function parseFields(encoded: string | Uint8Array, what: string): URLSear
   }
 }
 
-/** Returns the value of a field; undefined if the field is missing. @throws ConnectError if the field occurs twice */
+/**
+ * Returns the value of a field. Returns undefined if the field is missing.
+ *
+ * @throws ConnectError if the field occurs twice
+ */
 export function oneOf(fields: URLSearchParams, name: string): string | undefined {
   const [value, again] = fields.getAll(name);
   if (again !== undefined)
@@ -102,7 +106,7 @@ export function oneOf(fields: URLSearchParams, name: string): string | undefined
   return value;
 }
 
-/** Parses a JSON object without duplicate keys. @throws ConnectError InvalidArgument */
+/** Parses a JSON object. Refuses duplicate keys. @throws ConnectError InvalidArgument */
 export function parseObject(text: string): JsonObject {
   let value: Json;
   try {
@@ -113,9 +117,10 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  // Rejects duplicate keys. Also rejects nesting that JSON.parse accepts, but that overflows the stack of this check.
+  // This check rejects duplicate keys. It also rejects nesting that JSON.parse accepts, but that is too deep for the
+  // stack of this check.
   try {
-    // If the value serializes to the same text, the text has no duplicate key.
+    // If the value serializes to the same text, the text has no duplicate key. In this case, skip the check.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
   } catch (cause) {
     throw refusedJson(cause, StructSchema);
@@ -173,7 +178,8 @@ export const errorResponse: HttpError = (error, httpStatus) => {
   // `toCallError` has added a reason to each error.
   const info = error.findDetails(ErrorInfoSchema)[0];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
-  // Only a request with `If-Match` can fail with this error. Status 412: the precondition failed (RFC 9110, 15.5.13).
+  // Only a request with `If-Match` can fail with an etag mismatch. The status of this error is 412, because a
+  // precondition failed (RFC 9110, 15.5.13).
   const status = isEtagMismatch(error) ? 412 : isSuspended(error) ? 403 : httpStatus;
   const text = JSON.stringify({
     success: 0,
@@ -189,7 +195,7 @@ export const errorResponse: HttpError = (error, httpStatus) => {
   const headers = {
     "content-type": "application/json",
     "content-length": String(body.byteLength),
-    // A cached 404 would hide a group that is created later.
+    // If a cache stored a 404, the 404 would hide a group that is created afterwards.
     "cache-control": "no-store",
   };
   return { status, headers: { ...headers, ...recordOf(error.metadata) }, body };

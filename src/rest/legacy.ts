@@ -14,7 +14,10 @@ import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./
  * docs/legacy-paths.md maps each field and lists the missing features.
  */
 
-/** A name for user groups in the hosted service: older documents have `user_group`, newer documents `customer`. */
+/**
+ * A name for user groups in the hosted service. Older documents of the hosted service use `user_group`, and newer
+ * documents use `customer`.
+ */
 interface Noun {
   readonly noun: string;
   readonly idField: string;
@@ -50,7 +53,10 @@ const NOUNS: readonly Noun[] = [
   },
 ];
 
-/** Fields that change the id or the parent of a group. This service does not support these fields. */
+/**
+ * Fields that would change the id or the parent of a group. This service does not support these fields, so it refuses
+ * the request.
+ */
 const REFUSED = {
   new_provided_id:
     "must be absent: the id of a group cannot change; create a group with the new id, and delete this group",

@@ -32,7 +32,7 @@ import {
 interface VerbRequest {
   readonly body: JsonObject;
   readonly query: URLSearchParams | undefined;
-  /** The etag in `If-Match`; undefined if any etag matches. */
+  /** The etag in `If-Match`. Undefined if the header is missing, or if any etag matches. */
   readonly ifMatch: string | undefined;
   readonly idempotencyKey: string | undefined;
 }
@@ -64,7 +64,8 @@ export const GET: Verb = {
   toBody: (group, { newUserGroup }: GetUserGroupResponse, { name, properties }: GetUserGroupRequest) => ({
     success: 1,
     new_user_group: newUserGroup,
-    // The response repeats the name and the properties of the request, although an existing group keeps its own values.
+    // The response contains the name and the properties of the request. If the group already existed, its stored values
+    // may differ from the response.
     user_group: {
       team_id: Number(group.teamId),
       token: group.token,
@@ -144,9 +145,9 @@ function wrongQuery(field: string, description: string, cause?: unknown): Connec
 }
 
 /**
- * Creates the request of a GET that has only an id and optionally a name. Most requests have no other fields. Without
- * the decoder of protobuf-es, a GET takes 5 % less CPU. Returns undefined for any other request, which the decoder must
- * check.
+ * Creates the request of a GET that has only an id, or only an id and a name. Most requests have no other fields. This
+ * function does not use the decoder of protobuf-es, so a GET takes 5 % less CPU. Returns undefined if the request has
+ * other fields or invalid values. In this case, the decoder must check the request.
  */
 function plainGetRequest(fields: JsonObject): GetUserGroupRequest | undefined {
   for (const field in fields) if (field !== "user_group_id" && field !== "name") return undefined;
@@ -214,8 +215,8 @@ export function methodOf(verb: Verb): EndpointMethod {
     const response = await call.invoke(message);
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
-    // The token of a suspended group is empty, and a client could store this empty token. After an error, the client
-    // keeps its stored token.
+    // The token of a suspended group is empty. If the response were a success, a client could store the empty token. If
+    // the response is an error, the client keeps its stored token.
     if (userGroup.suspension && verb.method === getUserGroup)
       throw toCallError(new UserGroupSuspended(userGroup.suspension.message));
     const answer = verb.toBody(userGroup, response as never, message as never);
@@ -226,7 +227,8 @@ export function methodOf(verb: Verb): EndpointMethod {
 }
 
 /**
- * Parses `If-Match`. Returns undefined if any etag matches. Lists are not supported, because a group has one etag.
+ * Parses `If-Match`. Returns undefined if the value is `*`, because any etag matches. Lists are not supported, because
+ * a group has one etag.
  *
  * @throws ConnectError InvalidArgument if the value is neither an entity tag nor `*`
  */

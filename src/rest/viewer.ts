@@ -31,9 +31,9 @@ type CreatedSession = MessageShape<typeof createViewerSession.output>;
 const INACTIVE = '{"active":false}';
 
 /**
- * Creates the endpoint `/api/viewer`: ResolveViewer as token introspection (RFC 7662), for back ends without gRPC and
- * Connect. The request is a form or JSON. All invalid tokens have the same response (section 2.2), except tokens of
- * suspended groups.
+ * Creates the endpoint `/api/viewer`. The endpoint serves ResolveViewer as token introspection (RFC 7662), for back
+ * ends that use neither gRPC nor Connect. The request is a form or JSON. The response is the same for all invalid
+ * tokens (section 2.2). If the group of the token is suspended, the response is different.
  */
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
@@ -62,7 +62,7 @@ function suspendedText({ reason, suspensionMessage }: UserGroupSuspended): strin
   return JSON.stringify({ active: false, reason, suspension_message: suspensionMessage });
 }
 
-/** Returns the fields of a form. A field without a value counts as missing, as in OAuth (RFC 6749, 3.2). */
+/** Returns the fields of a form. An empty field counts as missing, as in OAuth (RFC 6749, 3.2). */
 function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
   const fields = parseFields(body, "the form");
   return { token: oneOf(fields, "token") || null, audience: oneOf(fields, "audience") || null };

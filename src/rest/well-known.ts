@@ -17,13 +17,16 @@ import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
 
 /**
- * Returns a function that finds the endpoint of a path with published keys. For any other path, this function returns
- * undefined. The endpoint needs no token, and pages of any origin can read the response. A missing environment and an
- * environment without keys have the same response.
+ * Returns a function that finds the endpoint of a path with published keys. If the path has another form, the function
+ * returns undefined. The endpoint needs no token, and pages of any origin can read the response. If the environment has
+ * no keys, the response is the same as if the environment did not exist.
  */
 export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) {
   const headers = { "access-control-allow-origin": "*" };
-  /** The number of requests that wait for the store. `MAX_CALLS` does not limit them, so `MAX_KEY_REQUESTS` does. */
+  /**
+   * The number of requests that wait for the store. `MAX_CALLS` does not limit these requests, so `MAX_KEY_REQUESTS`
+   * limits them.
+   */
   let waiting = 0;
 
   const documentsOf = async (environment: EnvironmentName) => {

@@ -6,14 +6,17 @@ import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/s
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 
 /**
- * @param cause `rate`: above the rate limit; `queue`: the queue was full; `export`: a request to the collector failed
+ * @param cause `rate` if the spans exceed the rate limit, `queue` if the queue is full, `export` if a request to the
+ *   collector fails
  * @param spans the number of lost spans
- * @param error the error of the request
+ * @param error the error of the request, if `cause` is `export`
  */
 export type OnLost = (cause: "rate" | "queue" | "export", spans: number, error?: Error) => void;
 
 export interface CollectorTls {
-  /** CA certificates used to verify the collector, in PEM. If undefined, the runtime uses its own CA certificates. */
+  /**
+   * CA certificates used to verify the collector, in PEM. If undefined, the runtime uses its default CA certificates.
+   */
   readonly ca: string | undefined;
   /** The client certificate and its key, in PEM, if any. */
   readonly cert: string | undefined;
@@ -100,7 +103,8 @@ export class Collector implements SpanProcessor {
 
   #send(spans: ReadableSpan[]): Promise<ExportResult> {
     return new Promise((resolve) => {
-      // The timeout of the exporter starts again with each byte of a response, and with each retry.
+      // The timeout of the exporter starts again with each byte of a response, and with each retry. So limit the total
+      // time here.
       const timer = setTimeout(() => {
         const error = new Error(`the collector took longer than ${EXPORT_TIMEOUT_MS / 1000} s`);
         resolve({ code: ExportResultCode.FAILED, error });

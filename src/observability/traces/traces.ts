@@ -19,7 +19,10 @@ import { Collector, type CollectorTls, type OnLost } from "./collector.ts";
 
 const CALLERS_PER_SECOND = 1000;
 
-/** The maximum number of spans of unauthenticated calls per second. A low rate leaves room for other calls. */
+/**
+ * The maximum number of spans of unauthenticated calls per second. The rate is low, so that the queue has room for the
+ * spans of other calls.
+ */
 const UNAUTHENTICATED_PER_SECOND = 10;
 
 /** The maximum number of spans for the round trips of one call. An import makes thousands of round trips. */
@@ -57,8 +60,8 @@ interface TracedRoundTrip {
 }
 
 /**
- * Limits the number of spans per second. A caller can request a trace with one header, so without a limit callers would
- * determine the cost of tracing.
+ * Limits the number of spans per second. A caller can request a trace with one header. If the number of spans had no
+ * limit, callers would determine the cost of tracing.
  */
 class SpanRate {
   readonly #perSecond: number;
@@ -130,12 +133,17 @@ export class Traces {
     this.#collector.useTls(tls);
   }
 
-  /** The call whose code is running. Undefined if this call is not sampled. */
+  /**
+   * The call whose code is running. Undefined if the call is not sampled, or if the running code belongs to no call.
+   */
   get current(): CallTrace | undefined {
     return currentCall.getStore();
   }
 
-  /** Begins the span of a call. Returns undefined if the call is not sampled. */
+  /**
+   * Begins the span of a call. Returns undefined if the sampler does not select the call, or if the call exceeds the
+   * rate limit.
+   */
   begin(start: CallStart): CallTrace | undefined {
     const { service, method, protocol, environment, apiTokenId, traceparent, started = Date.now() } = start;
     const parent = traceparent === null ? ROOT_CONTEXT : PROPAGATOR.extract(ROOT_CONTEXT, start, HEADERS);
@@ -202,7 +210,8 @@ export class CallTrace {
 
   /** Adds a round trip that has just ended. The span contains neither the request nor the response. */
   readonly roundTrip = ({ operation, seconds, failed }: TracedRoundTrip): void => {
-    // The code of a call may continue after the deadline, when its span has already ended.
+    // After the deadline, the code of a call may continue, but the span of the call has ended. In this case, add no
+    // round trip.
     if (!this.#span.isRecording() || ++this.#roundTrips > MAX_ROUND_TRIPS || !this.#mayAdd()) return;
     const end = this.#clockOffset + performance.now();
     const attributes = { "db.system.name": "redis", "db.operation.name": operation };

@@ -33,8 +33,8 @@ export class CachedFile {
   }
 
   /**
-   * Returns the file in the preferred accepted encoding. Rejects if the read fails. The next call then reads the file
-   * again.
+   * Returns the file in the preferred accepted encoding. If the read fails, the promise rejects, and the next call
+   * reads the file again.
    */
   encodedFor(request: HeaderRecord): Promise<EncodedFile> {
     const encoding = (Object.keys(ENCODINGS) as Encoding[]).find((name) => acceptsEncoding(request, name));

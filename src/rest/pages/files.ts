@@ -12,7 +12,10 @@ export const CONTENT_TYPES = {
   script: "text/javascript; charset=utf-8",
 } as const;
 
-/** Returns the path of a file: next to the bundle in a build, otherwise `source` in the repository. */
+/**
+ * Returns the path of a file. In a build, the file is next to the bundle. If the service runs from sources, the file is
+ * at `source` in the repository.
+ */
 export function pathOf(source: string): string {
   const isBundle = !import.meta.url.endsWith(".ts");
   const beside = source.slice(source.lastIndexOf("/") + 1);
@@ -20,10 +23,10 @@ export function pathOf(source: string): string {
 }
 
 /**
- * Creates an endpoint that serves a file without a token. The first request reads and compresses the file; further
- * requests use the cache.
+ * Creates an endpoint that serves a file. The endpoint needs no token. The first request reads and compresses the file.
+ * All other requests use the cache.
  *
- * @param policy the `Content-Security-Policy`; default: the file may load nothing
+ * @param policy the `Content-Security-Policy`; by default, the file may load nothing
  */
 export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, policy = POLICY): Endpoint {
   const file = new CachedFile(read);
