@@ -16,7 +16,7 @@ if (worker || !answerCommandLine(process.argv.slice(2))) {
   } catch (error) {
     reportStartFailure(error);
   }
-  // Exit even if an open handle would keep the process alive.
+  // If an open handle keeps the process alive, exit after this time.
   setTimeout(endProcess, 500).unref();
 }
 

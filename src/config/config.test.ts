@@ -307,7 +307,8 @@ const UNCHECKED = [
 ] as const;
 
 /**
- * Invalid values. Each value has a part that is not in the text of any message, so that a test detects a quoted value.
+ * Invalid values. Each value contains text that no message contains. If a message quotes the value, a test therefore
+ * fails.
  */
 const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],

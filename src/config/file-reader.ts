@@ -26,7 +26,8 @@ interface ReadFile {
 }
 
 /**
- * Reads files one after another, each with a timeout. While a read hangs, the reader skips all files of the same mount.
+ * Reads files one after another. Each read has a timeout. While a read hangs, the reader skips all files of the same
+ * mount.
  */
 export class FileReader {
   readonly #read: typeof readRegularFile;
@@ -106,7 +107,7 @@ function unreadable(path: string, code = "unknown error"): SettingError {
   return new SettingError(`cannot be read: ${code} ${at(path)}`);
 }
 
-/** Formats a path for an error. Hides a value that may be a secret in place of a path. */
+/** Formats a path for an error. If the value may be a secret and not a path, hides the value. */
 function at(path: string): string {
   const isPath = /^\.{0,2}\/[\w./@-]*$|^[A-Za-z]:\\/.test(path);
   return isPath ? `at ${path}` : "at this path. Is the value a path?";

@@ -22,13 +22,16 @@ interface FilesListener {
   /**
    * Called once for each new content, after the service has applied or rejected the content.
    *
-   * @param error undefined if the content is used; a ConfigError if the content is invalid; otherwise the error of
-   *   `use`
+   * @param error undefined if the service uses the content. A ConfigError if the content is invalid. If `use` has
+   *   rejected, the error of `use`
    */
   readonly onResult: (changed: ReadonlySet<FileSetting>, error?: unknown) => void;
 }
 
-/** The maximum number of reads between two attempts to use rejected contents. An attempt may be expensive for Redis. */
+/**
+ * The maximum number of reads between two attempts to use the same rejected contents. Attempts are rare, because an
+ * attempt may be expensive for Redis.
+ */
 const MAX_WAIT = 30;
 
 interface Rejected {
@@ -41,9 +44,8 @@ interface Rejected {
 }
 
 /**
- * Reads the files of settings periodically, because each runtime misses some ways in which a file can
- * be replaced. A content is used
- * only after two equal reads, so that a half-written file is never used.
+ * Reads the files of settings periodically, because each runtime misses some ways in which a file can be replaced. A
+ * content is used only after two equal reads, so that a half-written file is never used.
  */
 export class SettingFiles {
   readonly #listener: FilesListener;

@@ -200,7 +200,7 @@ function credential(text: string): string {
 export function origins(text: string): "*" | string[] {
   if (text === "*") return "*";
   return list(text, (origin) => {
-    // A wildcard inside an origin would match nothing.
+    // If an origin contained a wildcard, it would match no page.
     if (origin.includes("*") || !URL.canParse(origin) || new URL(origin).origin !== origin) {
       throw new SettingError(
         `${quoted(origin)} must be an origin without a path, such as https://app.example.com, or a single * instead of the list`,
@@ -215,7 +215,7 @@ export function onOff(text: string): boolean {
   return text === "on";
 }
 
-/** A password is not allowed, because the log may show URLs. */
+/** Parses the URL of a collector. The URL must not contain a password, because the log may show URLs. */
 export function collectorUrl(text: string): string {
   const { username, password } = httpUrl(text, "http://127.0.0.1:4318");
   if (username || password) throw new SettingError("must not have a user or password: use OTEL_EXPORTER_OTLP_HEADERS");

@@ -7,9 +7,9 @@ const { duration, integer, optional } = parse;
 
 /**
  * All settings. Each row has the field in the configuration, the parser, the description in Markdown, and the default
- * as text. Fields that end in `Ms` are in milliseconds. A setting that ends in `_FILE` is the path of a file; the field
- * has the content of the file. `npm run generate` writes the table of the README and the names in `deno.json` from this
- * table.
+ * as text. Fields that end in `Ms` are in milliseconds. If the name of a setting ends in `_FILE`, the value of the
+ * setting is the path of a file, and the field contains the content of the file. `npm run generate` writes the table of
+ * the README and the names in `deno.json` from this table.
  */
 export const SETTINGS = {
   HOST: ["host", parse.host, "address to listen on", "127.0.0.1"],
@@ -177,7 +177,8 @@ export const SETTINGS = {
     "timeout of a Redis call. After the timeout, Redis no longer commits the change of the call",
     "1s",
   ],
-  // OpenTelemetry reads these variables. The table contains the variables for validation, the README, and Deno.
+  // OpenTelemetry itself reads these variables. They are in this table, so that the service validates them, the README
+  // lists them, and Deno may read them.
   OTEL_EXPORTER_OTLP_ENDPOINT: [
     "otlpEndpoint",
     optional(parse.collectorUrl),
@@ -233,7 +234,7 @@ type Row = readonly [field: string, parse: (text: string) => unknown, descriptio
 
 export type Setting = keyof typeof SETTINGS;
 
-/** Returns the default of a setting as text; empty if the setting has no default. */
+/** Returns the default of a setting as text. Returns an empty text if the setting has no default. */
 export function defaultOf(name: Setting): string {
   const [, , , byDefault = ""]: Row = SETTINGS[name];
   return byDefault;

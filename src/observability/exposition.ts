@@ -4,8 +4,8 @@ type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
  * The time for which collected metrics are cached, in milliseconds. Unauthenticated clients may read metrics, and a
- * collection blocks the event loop for 10 to 20 ms. The workers and the supervisor each cache metrics for this time, so
- * the age of metrics can be twice this time.
+ * collection blocks the event loop for 10 to 20 ms. The supervisor caches metrics for this time, and each worker caches
+ * the result of the supervisor for this time as well. So metrics can be twice as old.
  */
 export const METRICS_KEPT_MS = 250;
 

@@ -55,7 +55,7 @@ export function environmentScope(number: number, path: string): string {
 export const COLUMN = {
   /** The number of streams. Streams have no duration, so they are in no bucket. */
   streams: "streams",
-  /** The prefix of the columns of failed calls, before the reason. */
+  /** The prefix of the columns that count failed calls. The reason follows the prefix. */
   error: "error ",
   workers: "workers",
   inFlight: "in-flight",
@@ -97,11 +97,14 @@ export interface Calls {
 export interface CallSample extends Calls {
   /** The end of the interval, in milliseconds since 1970. */
   readonly endTime: number;
-  /** Undefined if the query selects a method or an environment. */
+  /** The state of the service. Undefined if the query selects a method or an environment. */
   readonly service: ServiceSample | undefined;
 }
 
-/** The state of the service at the end of an interval, and the work of the service in the interval. */
+/**
+ * The first values describe the service at the end of an interval. The counts describe the work of the service in the
+ * interval.
+ */
 export interface ServiceSample {
   readonly workers: number;
   readonly callsInFlight: number;
@@ -121,7 +124,7 @@ export interface HistoryAnswer {
   /** The samples, the oldest first. */
   readonly samples: readonly CallSample[];
   /**
-   * The calls of the hour by method, beginning with the most frequent method. Empty if the query has an
+   * The calls of the hour by method, beginning with the method with the most calls. Empty if the query has an
    * `environmentNumber`.
    */
   readonly methods: readonly (Calls & { readonly method: string })[];
@@ -215,7 +218,10 @@ export class History {
     return sumOfScopes([...this.#scopes].flatMap(([scope, columns]) => (isSelected(scope) ? [columns] : [])));
   }
 
-  /** Moves the end of the hour to a slot, and clears the slots between the old and the new end. */
+  /**
+   * Moves the end of the hour to a slot, and clears the slots between the old end and the new end. If the clock was set
+   * back by more than `MAX_STEP_BACK` intervals, removes all samples first.
+   */
   #advance(slot: number): void {
     if (slot < this.#last - MAX_STEP_BACK) {
       this.#scopes.clear();

@@ -35,8 +35,8 @@ export interface Logger extends Pick<Pino, "isLevelEnabled"> {
 export interface Log {
   readonly logger: Logger;
   /**
-   * Logs at level info without redaction, even if `LOG_LEVEL` is higher. Use this function only for credentials that
-   * were generated for the reader of the log.
+   * Logs a line at level info, even if `LOG_LEVEL` is higher. The line is not redacted. Use this function only for
+   * credentials that were generated for the reader of the log.
    */
   readonly logUnredacted: WriteLine;
   /** Writes a text to the terminal, and does not redact the text. Undefined if the log is not a terminal. */
@@ -76,7 +76,7 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   const print = (text: string) => void process.stdout.write(text);
   const isTerminal = write === undefined && process.stdout.isTTY;
   const output = write ?? (isTerminal ? (line: string) => print(terminalLine(line)) : print);
-  // If the reader of the log exits, the service continues.
+  // If the reader of the log exits, writing fails. Ignore the error, so that the service continues.
   if (write === undefined) process.stdout.on("error", () => {});
   const known = new Set(secrets);
   const redact = redactor(known);
@@ -115,7 +115,10 @@ export function errorFields(error: unknown): { error: string; cause?: string } {
   return { error: describe(error), ...(cause !== undefined && { cause: describe(cause) }) };
 }
 
-/** Cuts a long text at a space, because a cut inside a credential would leave a part that is not redacted. */
+/**
+ * Cuts a long text at a space. If the text were cut inside a credential, the remaining part of the credential would not
+ * be redacted.
+ */
 function cut(text: string): string {
   if (text.length <= MAX_ERROR_LENGTH) return text;
   return `${text.slice(0, Math.max(0, text.lastIndexOf(" ", MAX_ERROR_LENGTH)))} [cut]`;

@@ -255,7 +255,7 @@ function register(
     readonly name: string;
     readonly help: string;
     readonly type: "counter" | "gauge" | "histogram";
-    /** Default: `sum`. */
+    /** The function that combines the values of several workers. Default: `sum`. */
     readonly aggregator?: string;
   },
   read: GaugeOptions["read"],
@@ -379,7 +379,10 @@ interface HistogramOptions {
   readonly buckets: readonly number[];
 }
 
-/** The observations of one set of label values: the sum, and the counts per bucket and above the last bound. */
+/**
+ * The observations of one set of label values: the sum of the values, and the number of values in each bucket. The last
+ * number counts the values above the last bound.
+ */
 export class Observations {
   readonly labels: Labels;
   readonly counts: number[];
@@ -423,7 +426,8 @@ export class ArrayHistogram {
   }
 
   /**
-   * Creates the observations of one set of label values, in the order of `labelNames`. Call this method once per set.
+   * Creates the observations of one set of label values. The values must be in the order of `labelNames`. Call this
+   * method once for each set.
    */
   labels(...values: readonly string[]): Observations {
     const { labelNames, buckets } = this.#options;

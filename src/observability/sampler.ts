@@ -110,8 +110,8 @@ interface SamplerOptions {
 }
 
 /**
- * Takes a sample of the metrics of a worker at the end of each interval. A sample has the increases since the last
- * sample.
+ * Takes a sample of the metrics of a worker at the end of each interval. For counts, a sample contains the increase
+ * since the previous sample.
  */
 export class Sampler {
   readonly #source: Source;
@@ -133,7 +133,7 @@ export class Sampler {
   #start(): void {
     const wait = SAMPLE_MS - (Date.now() % SAMPLE_MS) + DELAY_MS;
     this.#timer = setTimeout(() => {
-      // If the clock is set while the timer waits, the sample gets the slot of the new time.
+      // If the clock is changed while the timer waits, the sample belongs to the slot of the new time.
       const slot = Math.floor((Date.now() - DELAY_MS / 2) / SAMPLE_MS) - 1;
       this.#start();
       void this.#take(slot);

@@ -49,7 +49,9 @@ export function restEndpoint(methods: { readonly [httpMethod: string]: EndpointM
   return { protocolName: "rest", methods: new Map(Object.entries(methods)) };
 }
 
-/** Creates a JSON response with a line break at the end, for terminals. Changes `headers`. */
+/**
+ * Creates a JSON response. The text ends with a line break, so that it is readable in a terminal. Changes `headers`.
+ */
 export function jsonResponse(headers: HeaderRecord, text: string): HttpResponse {
   headers["content-type"] = "application/json";
   return { status: 200, headers, body: `${text}\n` };
@@ -82,7 +84,7 @@ export function isForm({ headers }: Pick<HttpRequest, "headers">): boolean {
  * Parses the URL-encoded fields of a form or a query.
  *
  * @param what the name of the input in an error message
- * @throws ConnectError InvalidArgument if a field is not UTF-8, because URLSearchParams would replace invalid bytes
+ * @throws ConnectError InvalidArgument if a field is not UTF-8. URLSearchParams would replace the invalid bytes
  */
 export function parseFields(encoded: string | Uint8Array, what: string): URLSearchParams {
   try {

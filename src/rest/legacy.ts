@@ -10,8 +10,8 @@ import { jsonMethod, jsonResponse, messageOf, pick, readBody, restEndpoint } fro
 import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./user.ts";
 
 /*
- * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed.
- * docs/legacy-paths.md maps each field and lists the missing features.
+ * The paths of the hosted service (https://docs.explo.co/api-reference). These paths are for clients that cannot be
+ * changed. docs/legacy-paths.md maps each field and lists the missing features.
  */
 
 /**
@@ -113,7 +113,7 @@ function sessionMethod(maxSeconds: number): EndpointMethod {
       user_group_id: requiredText(body, "provided_id"),
       audience: requiredText(body, "embed_id"),
       ttl: `${Math.min(secondsOf(expiration), maxSeconds)}s`,
-      // The hosted service calls the origin a domain, so the value may have no scheme.
+      // The hosted service calls the origin a domain. So if the value has no scheme, add the scheme.
       ...(origin !== undefined && { origin: isDomain(origin) ? `https://${origin}` : origin }),
       ...(Object.keys(claims).length > 0 && { claims }),
     });
@@ -139,8 +139,8 @@ function secondsOf(expiration: Json): number {
 }
 
 /**
- * Returns the fields for `/api/user`. A null field counts as missing, so that a null does not clear a stored value,
- * such as `mapping`, by mistake.
+ * Returns the fields for `/api/user`. A null field counts as missing. Otherwise, a null would clear a stored value such
+ * as `mapping` by mistake.
  */
 function groupFieldsOf(body: JsonObject, idField: string): JsonObject {
   for (const [field, description] of Object.entries(REFUSED)) {

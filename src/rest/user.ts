@@ -37,7 +37,7 @@ interface VerbRequest {
   readonly idempotencyKey: string | undefined;
 }
 
-/** A verb of `/api/user`: its RPC, and the mapping between JSON and messages. */
+/** A verb of `/api/user`. A verb has an RPC, and converts JSON to the request and the response to JSON. */
 export interface Verb {
   readonly method: DescMethodUnary;
   /** Creates the request of the RPC. @throws ConnectError InvalidArgument with the invalid field */
@@ -167,8 +167,8 @@ function queryObject(name: string, text: string): JsonObject {
 }
 
 /**
- * Returns the group fields that most responses have in common. JSON omits undefined fields. A suspended group has an
- * empty token.
+ * Returns the group fields that most responses have in common. If a field is undefined, the JSON omits the field. If
+ * the group is suspended, its token is empty.
  */
 export function common({ teamId, token, name, providedId, expireTime, suspension }: UserGroup) {
   return {

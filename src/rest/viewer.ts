@@ -38,7 +38,7 @@ const INACTIVE = '{"active":false}';
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
     const fields = isForm(request) ? formFields(request) : readBody(request);
-    // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
+    // RFC 7662 has other fields as well, such as `token_type_hint`. The service ignores them.
     const message = messageOf(resolveViewer.input, pick(fields, ["token", "audience"]));
     try {
       const viewer = (await call.invoke(message)) as Viewer;
@@ -83,9 +83,9 @@ export function viewerSessionEndpoint(): Endpoint {
 }
 
 /**
- * Returns the response for a valid token. `sub`, `exp`, `aud`, `jti` and `iat` are fields of RFC 7662; `aud`, `jti` and
- * `iat` exist only for viewer sessions. All other fields except `active` are specific to this service. Times are in
- * seconds since 1970, rounded down.
+ * Returns the response for a valid token. `sub`, `exp`, `aud`, `jti` and `iat` are fields of RFC 7662. `aud`, `jti` and
+ * `iat` exist only if the token is a viewer session. All other fields except `active` are specific to this service.
+ * Times are in seconds since 1970, rounded down.
  */
 function textOf(viewer: Viewer, environment: Environment): string {
   const { tokenExpireTime, session } = viewer;

@@ -111,18 +111,21 @@ export interface Authentication {
 }
 
 export interface RateLimiters {
-  /** Limits the calls of each API token. Undefined if disabled. */
+  /** Limits the calls of each API token. Undefined if `RATE_LIMIT` is off. */
   readonly tokens: RateLimiter | undefined;
   /**
    * Limits the failed authentications of each client address. Valid tokens are exempt, because many callers may share
-   * an address. Undefined if disabled.
+   * an address. Undefined if `AUTH_FAILURE_LIMIT` is off.
    */
   readonly failures: RateLimiter | undefined;
   /** Called for every call that exceeds a limit. */
   readonly onLimited: (name: RateLimitName) => void;
 }
 
-/** The headers that a rate-limited response has beside `Retry-After` (draft-ietf-httpapi-ratelimit-headers). */
+/**
+ * The headers that the response of a rate-limited call has in addition to `Retry-After`
+ * (draft-ietf-httpapi-ratelimit-headers).
+ */
 export const LIMIT_HEADERS = ["ratelimit", "ratelimit-policy"] as const;
 
 const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; readonly limited: string } } = {

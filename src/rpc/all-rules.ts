@@ -128,7 +128,9 @@ const MAX_DURATION = 315_576_000_000n;
 const MIN_TIME = -62_135_596_800n;
 const MAX_TIME = 253_402_300_799n;
 
-/** Checks of limits that the JSON format enforces and the binary format does not enforce. */
+/**
+ * Checks of the limits of durations and times. The JSON format enforces these limits, but the binary format does not.
+ */
 const WELL_KNOWN: ReadonlyMap<string, Fault & { readonly isValid: (value: Duration | Timestamp) => boolean }> = new Map(
   [
     [
@@ -228,7 +230,7 @@ function validationError(violations: readonly Violation[]): ConnectError {
 
 function listing(listed: readonly Violation[], detailed: Violation[], total: number): ConnectError {
   const violations = listed.map((each) => ({ field: fieldPath(each.field), description: describe(each) }));
-  // A violation of a message rule has no field. Its description contains the names of the fields.
+  // A violation of a message rule has no field, but its description contains the names of the fields.
   const lines = violations.map(({ field, description }) => (field === "" ? description : `${field}: ${description}`));
   const more = total - violations.length;
   if (more > 0) lines.push(`and ${more} more`);
@@ -276,7 +278,7 @@ function describe({ ruleId, message }: Violation): string {
   return PATTERN_TEXTS.find(([pattern]) => message.includes(pattern))?.[1] ?? "contains invalid characters";
 }
 
-/** Returns the path as in the proto files, such as `mapping["a"]`. */
+/** Formats a path with the field names of the proto files, such as `mapping["a"]`. */
 function fieldPath(path: Path): string {
   const segments = path.map((part) => {
     if (part.kind === "list_sub") return `[${part.index}]`;

@@ -36,12 +36,12 @@ export class CallContext implements ContextValues, ChangeBy {
   // `trustedProxies` is not a `#` field. If this class and Observation used native private fields, a gRPC call would
   // take 7 % more CPU.
   private readonly trustedProxies: readonly Network[];
-  /** The owner of the API token, for the log. Set even if authorization denies the call. */
+  /** The owner of the API token, for the log. Set even if the owner may not make this call. */
   bearer: Principal | undefined = undefined;
   isAuthorized = false;
   /** The request message of a unary call. */
   input: Message | undefined = undefined;
-  /** The trace of the call; undefined if the call is not sampled. */
+  /** The trace of the call. Undefined if the call is not sampled. */
   trace: CallTrace | undefined = undefined;
 
   /** @param trustedProxies proxies whose `X-Forwarded-For` is trusted */
@@ -52,12 +52,12 @@ export class CallContext implements ContextValues, ChangeBy {
     this.trustedProxies = trustedProxies;
   }
 
-  /** The name of the RPC; empty for a request that is not a call. */
+  /** The name of the RPC. Empty if the request is not a call. */
   get method(): string {
     return this.received.method?.name ?? "";
   }
 
-  /** The protocol of the call, for metrics; `none` for a request that is not a call. */
+  /** The protocol of the call, for metrics. If the request is not a call, the protocol is `none`. */
   get protocol(): string {
     return this.received.protocolName ?? "none";
   }

@@ -25,12 +25,15 @@ export function tokenFromHeader(value: string): string | undefined {
   return SCHEME.exec(value)?.[1];
 }
 
-/** Returns the value of the first header with a credential, or null if both headers are missing. */
+/**
+ * Returns the value of the first header in `CREDENTIAL_HEADERS` that the request has. Returns null if the request has
+ * none of them.
+ */
 export function credentialIn(headers: HeaderRecord): string | null {
   return headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
 }
 
-/** Returns the API token of a request, or undefined if the header is missing or malformed. */
+/** Returns the API token of a request. Returns undefined if the header is missing or malformed. */
 export function apiTokenIn(headers: HeaderRecord): string | undefined {
   return tokenFromHeader(credentialIn(headers) ?? "");
 }

@@ -5,7 +5,7 @@ import { DomainError, StoreUnavailable, UserGroupSuspended } from "../domain/err
 /** The namespace of the error reasons: `google.rpc.ErrorInfo.domain`. */
 const ERROR_DOMAIN = "user-group-service";
 
-/** An invalid field of a request, by its name in the proto files. */
+/** An invalid field of a request. `field` is the name of the field in the proto files. */
 export interface FieldViolation {
   readonly field: string;
   readonly description: string;
@@ -14,7 +14,7 @@ export interface FieldViolation {
 interface ErrorDetail {
   readonly reason: string;
   readonly violations?: readonly FieldViolation[];
-  /** Further values for programs: `google.rpc.ErrorInfo.metadata`. */
+  /** Additional values for programs: `google.rpc.ErrorInfo.metadata`. */
   readonly metadata?: { readonly [name: string]: string };
   readonly cause?: unknown;
 }

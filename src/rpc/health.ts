@@ -11,7 +11,7 @@ export interface HealthDeps {
 
 const WATCH_INTERVAL_MS = 1000;
 
-/** The name for the health of changes. No RPC service has this name. */
+/** If a health check asks for this name, the response is the health of changes. No RPC service has this name. */
 const CHANGES = "changes";
 
 /**
@@ -41,7 +41,8 @@ export function healthService({ readiness, isClosing }: HealthDeps, names: reado
     async *watch({ service }, { signal }) {
       let last: Status | undefined;
       for (let isLast = false; !isLast; ) {
-        // Read the signal before the status, so that the last status of a shutdown is sent.
+        // Read the signal before the status. If the signal aborts after that, the loop runs again and sends the last
+        // status.
         isLast = signal.aborted;
         const status = services.includes(service) ? await statusOf(service) : Status.SERVICE_UNKNOWN;
         if (status !== last) yield { status };

@@ -21,7 +21,10 @@ import { refusedError } from "./refusal-errors.ts";
 interface InterceptorDeps extends Observers {
   /** Aborts when the service begins to shut down. */
   readonly shutdownSignal: AbortSignal;
-  /** Called before a NotFound error is returned. Rejects if the store may have lost data. */
+  /**
+   * Called before a NotFound error is returned. If the store may have lost data, rejects, and the call fails with the
+   * error of this function.
+   */
   readonly confirmMissing: () => Promise<void>;
   readonly isCredential: IsCredential;
 }
@@ -47,7 +50,8 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
     if (!req.stream) call.input = req.message;
     let response: UnaryResponse | StreamResponse;
     try {
-      // The transport authorizes before it reads the body. Unauthenticated callers must not get validation errors.
+      // The transport authorizes a call before it reads the body. So unauthenticated callers never receive validation
+      // errors.
       if (!call.isAuthorized) throw new ConnectError("the call was not authorized", Code.Internal);
       if (req.stream) {
         const rules = await loadRules();
@@ -165,7 +169,7 @@ async function* readMessages(request: StreamRequest, observation: Observation) {
     observation.isRequestFault = true;
     if (failure instanceof ConnectError)
       throw refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
-    // An error of the runtime means a lost connection, even if the error has no code.
+    // If the runtime throws any other error, the connection is lost, even if the error has no code.
     throw new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);
   }
 }

@@ -11,8 +11,8 @@ import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { GroupFields, NewUserGroup, Suspension, UserGroup, UserGroupTarget } from "../domain/user-group.ts";
 
 /*
- * Messages are object literals, because `create` would look up every field.
- * The types guarantee that no field is missing.
+ * Messages are object literals, because `create` would look up every field. The types guarantee that no field is
+ * missing.
  */
 
 /** The fields of a user group that an update can change. */
@@ -83,7 +83,7 @@ export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undef
   return (["Customer", "Testing"] as const).find((tag) => TAG_MESSAGES[tag] === value);
 }
 
-/** Converts milliseconds since 1970 to a Timestamp. An undefined time stays undefined. */
+/** Converts milliseconds since 1970 to a Timestamp. Returns undefined if the time is undefined. */
 export function timestamp(ms: number): Timestamp;
 export function timestamp(ms: number | undefined): Timestamp | undefined;
 export function timestamp(ms: number | undefined): Timestamp | undefined {

@@ -114,7 +114,7 @@ function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received 
     environment: environment && formatEnvironmentName(environment),
     started: arrived,
     traceparent: headerValue(headers, "traceparent"),
-    // Drop a value that contains a token, because the collector would receive the token.
+    // If the value contains a token, drop the value, because the collector would receive the token.
     tracestate: tracestate !== null && withoutTokens(tracestate, headers) === tracestate ? tracestate : null,
   });
 }

@@ -96,7 +96,8 @@ function textCheck(rules: StringRules, { isForbidden, mustBeVisible }: OwnRules)
   const max = isFieldSet(rules, field.maxLen) ? Number(rules.maxLen) : Number.POSITIVE_INFINITY;
   const pattern = isFieldSet(rules, field.pattern) ? regExpOf(rules.pattern) : undefined;
   return (text) => {
-    // An unset field with explicit presence is undefined. Other unset fields have the value "".
+    // If a field with explicit presence is unset, its value is undefined. All other unset text fields have the value
+    // "".
     if (text === undefined) return true;
     if (typeof text !== "string") return false;
     // The limits count code points. A text has at most as many code points as UTF-16 units, and at least half as many.

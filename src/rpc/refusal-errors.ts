@@ -43,7 +43,8 @@ export function observeRefusals(
     const call = contextValues ? callOf(contextValues) : new CallContext(request);
     const started = performance.now() - Math.max(0, Date.now() - arrived);
     const observation = new Observation(observers, call, started);
-    // An unexpected error of authorization or an endpoint, and an invalid response, are faults of the server.
+    // These refusals are faults of the server: an unexpected error of authorization or of an endpoint, and a response
+    // that cannot be encoded.
     observation.isRequestFault = !["unauthorized", "unencodable", "endpoint"].includes(refusal.kind);
     const cause = refusal.kind === "overloaded" ? refusal.cause : refusal.kind;
     if (isOverload(cause)) observers.metrics.overloaded(cause, environmentOf(request.headers));
@@ -52,7 +53,8 @@ export function observeRefusals(
 }
 
 /**
- * Creates the error for a refused request. Replaces messages of libraries, because such messages may quote the request.
+ * Creates the error for a refused request. Replaces messages of libraries, because these messages may quote the
+ * request.
  */
 export function refusedError(
   refusal: Refusal,

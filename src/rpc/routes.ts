@@ -32,8 +32,8 @@ export interface RouteDeps extends HealthDeps, AdminDeps {
 }
 
 /**
- * Loads files for reflection. `proto/` has only some rules of protovalidate, so reflection serves the complete file of
- * protovalidate.
+ * Loads files for reflection. The copy of protovalidate's file in `proto/` has only some rules, so reflection serves
+ * the complete file of protovalidate.
  */
 async function loadErrorFiles(): Promise<readonly DescFile[]> {
   const { file_buf_validate_validate } = await import("@bufbuild/protovalidate/gen/buf/validate/validate_pb.js");
@@ -42,7 +42,7 @@ async function loadErrorFiles(): Promise<readonly DescFile[]> {
 
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
-/** Responses are not compressed, because unauthenticated clients could keep several cores busy with compression. */
+/** Responses are not compressed. If they were compressed, unauthenticated clients could keep several cores busy. */
 const REFLECTION_OPTIONS = { ...OPEN_OPTIONS, compressMinBytes: Number.POSITIVE_INFINITY };
 
 export function routes(deps: RouteDeps): (router: ConnectRouter) => void {

@@ -64,7 +64,7 @@ interface AppDeps
   /** Receives a sample of this worker's metrics every ten seconds. */
   readonly onSample: (sample: Sample) => void;
   readonly console: boolean;
-  /** Aborts when a shutdown begins. Streams then end. */
+  /** Aborts when a shutdown begins. When the signal aborts, all streams end. */
   readonly shutdownSignal: AbortSignal;
 }
 
@@ -76,7 +76,7 @@ export interface App {
 
 const TRACE_HEADERS = ["traceparent", "tracestate"];
 
-/** Rejects JSON requests that are not valid UTF-8. The default decoder would replace invalid bytes. */
+/** Makes the JSON decoder reject requests that are not valid UTF-8. The default decoder would replace invalid bytes. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
 export function createApp(deps: AppDeps): App {

@@ -13,7 +13,10 @@ import type { StoreIdentity } from "../store/identity.ts";
 
 interface GaugeSources {
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
-  /** A Redis client whose timeout is shorter than the timeout of a scrape by the monitor. */
+  /**
+   * A Redis client with a short timeout. If Redis does not answer, the client fails before the scrape of the monitor
+   * times out.
+   */
   readonly client: StoreClient;
   /** Undefined if the service uses the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;

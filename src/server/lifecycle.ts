@@ -20,7 +20,7 @@ const IN_THREADS = /^(?:FSReq|CloseReq|GetAddrInfoReq|GetNameInfoReq)/;
  */
 export async function endProcess(): Promise<void> {
   const isInThreads = () => process.getActiveResourcesInfo().some((name) => IN_THREADS.test(name));
-  // Let the event loop run, because a finished thread counts as active until the event loop has run.
+  // Let the event loop run. A finished thread counts as active until the event loop has run.
   for (let turn = 0; turn < 5 && isInThreads(); turn++) await pause(100, undefined, { ref: false });
   if ("Deno" in globalThis || !isInThreads()) process.exit();
   process.removeAllListeners("SIGTERM");
@@ -83,7 +83,7 @@ export class Lifecycle {
 /**
  * Waits until a resource is closed, for at most `ms`. If `ms` is 0 or less, waits for one turn of the event loop.
  *
- * @throws Error if the closer takes longer; otherwise the error of the closer
+ * @throws Error if the closer takes longer. If the closer rejects, the error of the closer
  */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {
   await new Promise((resolve, reject) => {

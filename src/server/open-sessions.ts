@@ -9,7 +9,7 @@ import type { Lifecycle } from "./lifecycle.ts";
 
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/i;
 
-/** Returns whether only this machine can connect to the value of `HOST`. */
+/** Returns whether `HOST` is a loopback address. In this case, only this machine can connect to the service. */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host);
 }
@@ -42,7 +42,10 @@ export function openSessions(
   return {
     sessions,
     signingKeys,
-    /** Sets the URL on which the service listens. If `PUBLIC_URL` is unset, this URL is the public URL. */
+    /**
+     * Sets the URL on which the service listens. If `PUBLIC_URL` is unset and `HOST` is a loopback address, this URL is
+     * the public URL.
+     */
     listensAt(url: string): void {
       listenUrl = url.replace(/\/$/, "");
     },

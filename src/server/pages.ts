@@ -15,7 +15,7 @@ interface Page {
 export const DOCS: Page = { files: DOCS_FILES, paths: "/openapi.json and /docs/", setting: "DOCS" };
 export const CONSOLE: Page = { files: CONSOLE_FILES, paths: "/console/", setting: "CONSOLE" };
 
-/** Returns whether the process can read the files of a page. If not, logs the reason. */
+/** Returns whether the process can read the files of a page. If the process cannot read them, logs the reason. */
 export async function canServe({ files, paths, setting }: Page, logger: Logger): Promise<boolean> {
   const isAllowed = await mayRead(files);
   if (isAllowed && files.every((file) => existsSync(file))) return true;

@@ -18,7 +18,7 @@ import { isReporter } from "./worker.ts";
 
 const RETRY_MS = 1000;
 
-/** The interval at which a starting process tests whether a postponed check is done, in milliseconds. */
+/** The interval at which a starting process tests whether a postponed check has succeeded, in milliseconds. */
 const PUT_OFF_MS = 5;
 
 /**
@@ -91,9 +91,10 @@ export class RedisState {
   }
 
   /**
-   * Returns an environment of `API_TOKENS`, or creates a missing environment.
+   * Returns an environment of `API_TOKENS`. If the environment is missing, creates the environment. Does not create an
+   * environment that was deleted.
    *
-   * @throws EnvironmentNotFound if the environment was deleted; StoreUnavailable, TooFewReplicas, RecordUnreadable
+   * @throws EnvironmentNotFound if the environment was deleted. StoreUnavailable, TooFewReplicas, RecordUnreadable
    */
   async use(name: EnvironmentName): Promise<Environment> {
     const path = environmentPath(name);
@@ -122,7 +123,7 @@ export class RedisState {
   async noteKeyUse(): Promise<void> {
     const { client, identity, cipher } = this.#deps;
     const [current] = cipher.ring;
-    // No other process uses the embedded store.
+    // The embedded store contains only data of this process, so there is nothing to do.
     if (identity && current) await noteKeyUse(client, current).catch(() => {});
   }
 
@@ -160,7 +161,7 @@ export class RedisState {
    */
   async accept(): Promise<void> {
     const { client, identity, cipher } = this.#deps;
-    // No other process uses the embedded store.
+    // The embedded store contains only data of this process, so there is nothing to do.
     if (!identity) return;
     try {
       const unguarded = client.with({ data: undefined });

@@ -108,12 +108,15 @@ export async function run(config: Config, options: { write?: (line: string) => v
   }
 }
 
-/** Returns the idle time after which a shutdown closes an HTTP/1.1 connection, in milliseconds. */
+/**
+ * Returns a time in milliseconds. If an HTTP/1.1 connection is idle for this time during a shutdown, the shutdown
+ * closes the connection.
+ */
 function quietMsOf({ shutdownTimeoutMs }: Pick<Config, "shutdownTimeoutMs">): number {
   return Math.min(1000, shutdownTimeoutMs / 10);
 }
 
-/** Opens `METRICS_PORT`, and returns its URL. Returns undefined if `METRICS_PORT` is not set. */
+/** Opens the port `METRICS_PORT`, and returns the URL of the port. Returns undefined if `METRICS_PORT` is not set. */
 async function openMetricsPort(
   {
     host,
@@ -139,7 +142,7 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
 }
 
 /**
- * Opens all resources except the port. No request is served before `service.start` has resolved.
+ * Opens all resources except the ports. The service serves no request until `service.start` has resolved.
  *
  * @throws StoreMisconfigured
  */

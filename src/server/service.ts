@@ -52,7 +52,7 @@ export class Service {
     const { opened, state } = this.#parts;
     await opened;
     await state.check();
-    // If a file of settings changes during `#useTokens`, use the tokens of the new settings too.
+    // If a file of settings changes while `#useTokens` runs, use the tokens of the new settings as well.
     for (let used: Config | undefined; used !== this.#settings; ) {
       used = this.#settings;
       await this.#useTokens(used);
@@ -61,7 +61,10 @@ export class Service {
     this.#isStarted = true;
   }
 
-  /** Applies changed settings, except the certificates of a port. Rejects if the service cannot use these settings. */
+  /**
+   * Applies changed settings. The caller applies the certificates of the port. Rejects if the service cannot use the
+   * settings.
+   */
   async reload(next: Config, changed: ReadonlySet<FileSetting>): Promise<void> {
     const { log, client, traces } = this.#parts;
     log.redact(secretsOf(next));
@@ -94,7 +97,8 @@ export class Service {
       apiTokens: [...apiTokens, ...this.#development.apiTokens],
       adminTokens: [...adminTokens, ...this.#development.adminTokens],
     };
-    // Use the last key of the ring, because the last key changes least often.
+    // The ids of unnamed tokens depend on the last key of the ring. If the last key changes, these ids change
+    // (docs/operations/rotate-keys.md).
     const { secret } = cipher.ring.at(-1) as RingKey;
     authenticator.use(await staticTokens(tokens, { state, authenticator, secret }));
   }

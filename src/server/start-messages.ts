@@ -122,7 +122,10 @@ const KNOWN: ReadonlyMap<string, () => string> = new Map([
   ["-v", () => packageJson.version],
 ]);
 
-/** Returns the error for an unknown argument. Quotes only the part of the argument that cannot be part of a secret. */
+/**
+ * Returns the error for an unknown argument. The error quotes only the letters at the start of the argument, because
+ * the rest may be a secret.
+ */
 function refusal(index: number, arg: string): string {
   const [name] = /^[a-z_-]{0,30}/i.exec(arg) ?? [];
   const shown = name ? ` (${name})` : "";

@@ -30,7 +30,7 @@ const RESTART_DELAY_MS = 1000;
 /** If a worker still runs this many milliseconds after the shutdown timeout, the supervisor kills the worker. */
 const EXIT_SLACK_MS = 2000;
 
-/** The time that the supervisor waits for the metrics of a worker, in milliseconds. */
+/** The maximum time that the supervisor waits for the metrics of a worker, in milliseconds. */
 const METRICS_TIMEOUT_MS = 5000;
 
 /**
@@ -147,7 +147,7 @@ export class Supervisor {
     // listener, `error` would end the supervisor and all workers.
     worker.on("error", (error) => {
       this.#log.logger.warn(errorFields(error), "the supervisor cannot reach a worker");
-      // A failed fork emits no `exit`, so report the exit here.
+      // If the fork has failed, the worker emits no `exit`. So report the exit here.
       if (pid === undefined) this.#onWorkerExit({ started, listened: false, exit: { reason } });
     });
     if (pid === undefined) return;

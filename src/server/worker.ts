@@ -17,7 +17,7 @@ export interface WorkerStart {
 }
 
 export type StartMessage =
-  // The worker listens, and waits for Redis.
+  // The worker listens, but still waits for Redis.
   | { readonly kind: "waiting" }
   | { readonly kind: "listening"; readonly url: string; readonly metricsUrl: string | undefined }
   | { readonly kind: "failed"; readonly reason: string };

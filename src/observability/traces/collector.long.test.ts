@@ -112,7 +112,7 @@ it.each([
 ])("drops spans if the %s arrive byte by byte, and continues when the collector recovers", async (_, head) => {
   const trickling = await newTricklingCollector(head);
   const { endSpans, close, lost, errors } = newSender(trickling.url);
-  // 1000 spans need two exports.
+  // By default, an export has at most 512 spans, so 1000 spans need two exports.
   endSpans(1000);
   await waitFor("all spans are dropped", () => lost["export"] === 1000);
   expect(errors).toEqual(Array(2).fill(expect.stringMatching(/longer than 5 s/)));

@@ -18,7 +18,10 @@ export interface CollectorTls {
    * CA certificates used to verify the collector, in PEM. If undefined, the runtime uses its default CA certificates.
    */
   readonly ca: string | undefined;
-  /** The client certificate and its key, in PEM, if any. */
+  /**
+   * The client certificate, in PEM. Undefined if the collector requires no client certificate. `key` is the key of the
+   * certificate.
+   */
   readonly cert: string | undefined;
   readonly key: string | undefined;
 }
@@ -37,7 +40,7 @@ export class Collector implements SpanProcessor {
   readonly #batches: BatchSpanProcessor;
   readonly #onLost: OnLost;
   #exporter: SpanExporter;
-  /** The connections of the exporter. Undefined before the exporter's first request. */
+  /** The connections of the exporter. Undefined until the exporter sends the first request. */
   #agent: HttpAgent | undefined;
   readonly #exports = new Set<Promise<void>>();
   #waiting = 0;
@@ -72,12 +75,14 @@ export class Collector implements SpanProcessor {
     return this.#batches.forceFlush();
   }
 
-  /** Sends the waiting spans for at most `CLOSE_MS`, and then drops unsent spans. Never rejects. */
+  /**
+   * Sends the waiting spans for at most `CLOSE_MS`. After this time, drops the spans that are not sent. Never rejects.
+   */
   async shutdown(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_MS);
       // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. Then wait for the
-      // batches in flight, because the processor does not wait for them.
+      // batches in flight, because the processor does not wait for these batches.
       this.#batches
         .shutdown()
         .catch(() => {})

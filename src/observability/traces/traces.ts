@@ -34,9 +34,9 @@ export interface CallStart {
   readonly service: string;
   readonly method: string;
   readonly protocol: string;
-  /** The id of the API token; undefined if the caller is not authenticated. */
+  /** The id of the API token. Undefined if the caller is not authenticated. */
   readonly apiTokenId: string | undefined;
-  /** The environment of the API token, such as `acme/Customer`; undefined if the token has no environment. */
+  /** The environment of the API token, such as `acme/Customer`. Undefined if the token has no environment. */
   readonly environment: string | undefined;
   /** The start time, in milliseconds since 1970. Default: now. */
   readonly started?: number | undefined;
@@ -68,7 +68,7 @@ class SpanRate {
   #left: number;
   #since = performance.now();
 
-  /** @param perSecond the rate, and the maximum burst, in spans */
+  /** @param perSecond the maximum number of spans per second. A burst can have the same number of spans */
   constructor(perSecond: number) {
     this.#perSecond = perSecond;
     this.#left = perSecond;
@@ -112,7 +112,8 @@ export class Traces {
     // Ignore errors here, because `Collector` reports failed exports.
     setGlobalErrorHandler(() => {});
     const ignore = () => {};
-    // OpenTelemetry drops malformed attributes of the resource, and reports this only for debugging.
+    // OpenTelemetry drops malformed attributes of the resource, and reports these only at the level debug. Pass these
+    // reports to `onFault`.
     const debug = (message: string) =>
       message.startsWith("EnvDetector failed") && onFault(`OTEL_RESOURCE_ATTRIBUTES: ${message}`);
     const reporting = { error: onFault, warn: onFault, info: ignore, debug, verbose: ignore };
@@ -246,7 +247,7 @@ const HEADERS: TextMapGetter<CallStart> = {
   get: (start, name) => (name === "traceparent" ? start.traceparent : start.tracestate) ?? undefined,
 };
 
-/** The value of `rpc.system` for each protocol. REST paths call the same RPCs. */
+/** The value of `rpc.system` for each protocol. REST is a protocol too, because REST paths call the same RPCs. */
 const SYSTEMS: { readonly [protocol: string]: string } = {
   grpc: "grpc",
   "grpc-web": "grpc",

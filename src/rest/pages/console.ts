@@ -28,7 +28,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// The build creates these files. When the service runs from sources, the service reads the files of the last build.
+// The build creates these files. If the service runs from sources, it reads the files of the last build.
 const SCRIPT = pathOf("dist/console.js");
 const STYLE = pathOf("dist/console.css");
 

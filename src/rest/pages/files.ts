@@ -39,7 +39,8 @@ export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, p
       "referrer-policy": "no-referrer",
       "cross-origin-opener-policy": "same-origin",
       "cross-origin-resource-policy": "same-origin",
-      // The browser must revalidate the file, because another release may answer the next request.
+      // Before the browser uses its copy, it must revalidate the file, because another release may answer the next
+      // request.
       "cache-control": "no-cache",
       vary: "accept-encoding",
       etag,
@@ -49,7 +50,7 @@ export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, p
   });
 }
 
-/** Creates an endpoint with a permanent redirect. @param location relative to the path of the endpoint */
+/** Creates an endpoint with a permanent redirect. @param location the target, relative to the path of the endpoint */
 export function redirectEndpoint(location: string): Endpoint {
   return readEndpoint(async () => ({ status: 308, headers: { location }, body: "" }));
 }

@@ -21,7 +21,7 @@ export class EventWatchers {
   /** The number of streams per environment, by environment number. */
   readonly #counts = new Map<number, number>();
   #total = 0;
-  /** Resolves at the end of the interval. Undefined if no stream waits. */
+  /** Resolves at the end of the current interval. Undefined if no stream waits. */
   #tick: Promise<void> | undefined;
   /** The reads in the current interval, by environment and position. */
   #reads = new Map<string, Promise<EventPage>>();

@@ -25,8 +25,8 @@ import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 const HEARTBEAT_MS = 15_000;
 
 /**
- * The lifetime of a stream, in milliseconds. The time is shorter than the limit of the transport, so the stream ends
- * with success, not with an error.
+ * The lifetime of a stream, in milliseconds. The time is shorter than the limit of the transport. So the stream ends
+ * with success before the transport would end it with an error.
  */
 const LIFETIME_MS = STREAMS.lifetimeMs - 30_000;
 

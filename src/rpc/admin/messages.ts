@@ -19,7 +19,7 @@ function roleMessage(role: Role): RoleEnum {
   return RoleEnum[role.toUpperCase() as Uppercase<Role>];
 }
 
-/** Returns the role of an enum value; undefined if no role has this value. */
+/** Returns the role of an enum value. Returns undefined if no role has this value. */
 export function roleFromMessage(value: RoleEnum): Role | undefined {
   return ROLES.find((role) => roleMessage(role) === value);
 }

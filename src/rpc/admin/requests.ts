@@ -40,7 +40,7 @@ export interface AdminDeps {
   readonly webhooks: WebhookStore;
   readonly webhookAllow: readonly Network[];
   readonly sendTest: (environment: Environment, target: WebhookTarget) => Promise<TestResult>;
-  /** Returns the samples of the last hour; undefined if the supervisor does not answer. */
+  /** Returns the samples of the last hour. Returns undefined if the supervisor does not answer. */
   readonly readHistory: (query: HistoryQuery) => Promise<HistoryAnswer | undefined>;
   /** Makes the service use the data in Redis if it refuses this data, for example because Redis was emptied. */
   readonly acceptData: () => Promise<void>;
