@@ -26,7 +26,7 @@ export function pathOf(source: string): string {
  * Creates an endpoint that serves a file. The endpoint needs no token. The first request reads and compresses the file.
  * All other requests use the cache.
  *
- * @param policy the `Content-Security-Policy`; by default, the file may load nothing
+ * @param policy the `Content-Security-Policy`. By default, the file may load nothing
  */
 export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, policy = POLICY): Endpoint {
   const file = new CachedFile(read);
