@@ -111,8 +111,7 @@ export class Metrics {
     // If the service has several workers, the supervisor counts the exits of the workers. In this process, the counter
     // stays 0.
     this.#counter(EXITS.name, EXITS.help);
-    // Create the counters with the value 0. If a counter appeared only with its first increase, a monitor would not
-    // detect this increase.
+    // Create the counters with the value 0, so that a monitor detects their first increase.
     for (const limit of RATE_LIMITS) this.limited.inc({ limit }, 0);
     for (const cause of OVERLOAD_CAUSES) this.#overloaded.inc({ cause }, 0);
     for (const child of Object.values(this.#resolved)) child.inc(0);
@@ -209,10 +208,7 @@ export const CODE_OK = "OK";
 
 const UNCOMMON: ReadonlySet<unknown> = new Set(["Unknown", "FailedPrecondition", "OutOfRange"]);
 
-/**
- * The codes whose counters are created with the value 0. If a counter appeared only with its first increase, a monitor
- * would not detect this increase.
- */
+/** The codes whose counters are created with the value 0. */
 const CODES: readonly string[] = [
   CODE_OK,
   ...(Object.values(Code).filter((code) => typeof code === "string" && !UNCOMMON.has(code)) as string[]),

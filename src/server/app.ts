@@ -81,8 +81,7 @@ const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: tr
 
 export function createApp(deps: AppDeps): App {
   const { logger, metrics, sessions, shutdownSignal } = deps;
-  // Create the counters with the value 0. If a counter appeared only with the first call, a monitor would not detect
-  // the first increase.
+  // Create the counters with the value 0, so that a monitor detects their first increase.
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
   const { health, ready, exposition } = operations(deps);
