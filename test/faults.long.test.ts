@@ -12,6 +12,13 @@ import type { TestServer } from "./support/server.ts";
 /** `REDIS_TIMEOUT`, and the extra time that a busy machine may need, in milliseconds. */
 const TIMEOUT_MS = 500;
 const SLACK_MS = 20_000;
+
+/**
+ * Redis writes each change to the file before it acknowledges the change. With the default, Redis may write up to two
+ * seconds later. If the killed Redis lost its identity, the service would refuse the restarted Redis.
+ */
+const DURABLE = ["--appendonly", "yes", "--appendfsync", "always"];
+
 const UNAVAILABLE = { code: "Unavailable", reason: "STORE_UNAVAILABLE" };
 
 async function expectOutage(server: TestServer, token: string): Promise<void> {
@@ -65,7 +72,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     ["down", (redis: TestRedis) => redis.kill(), (redis: TestRedis) => redis.restart()],
     ["frozen", (redis: TestRedis) => redis.freeze(), (redis: TestRedis) => redis.thaw()],
   ] as const)("rejects calls while Redis is %s, and recovers afterwards", async (_state, end, begin) => {
-    const redis = await newRedis(["--appendonly", "yes"]);
+    const redis = await newRedis(DURABLE);
     const server = await start(redis);
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
     for (let round = 0; round < 2; round++) {
@@ -77,7 +84,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 
   it("reports the start and the end of an outage to a watcher of the health service", async () => {
-    const redis = await newRedis(["--appendonly", "yes"]);
+    const redis = await newRedis(DURABLE);
     const server = await start(redis);
     const abort = new AbortController();
     closeLater(() => abort.abort());
