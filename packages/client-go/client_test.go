@@ -38,8 +38,8 @@ type asked struct {
 	body   []byte
 }
 
-// answering starts a server that returns the given responses, one for each request. After the last response, the server
-// repeats that response. The returned function returns the requests that the server has received.
+// answering starts a server that returns the given responses, then repeats the last response. The returned function
+// returns the requests so far.
 func answering(t *testing.T, answers ...http.HandlerFunc) (*httptest.Server, func() []asked) {
 	handler, requests := recording(answers...)
 	server := httptest.NewServer(handler)

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// The time for which keys are cached. The service sends the same time in the Cache-Control header of the keys.
+	// The time for which keys are cached, as in the Cache-Control of the service.
 	keysLife = 10 * time.Minute
-	// Minimum time between two reads. It limits the number of reads if a key is unknown or a read failed.
+	// Minimum time between two reads if a key is unknown or a read failed.
 	keysPause = time.Second
 	// Time limit of a read, and maximum size of the response in bytes.
 	keysTimeout  = 5 * time.Second
@@ -81,8 +81,7 @@ func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, er
 	}
 	if p.reading == nil {
 		p.reading = make(chan struct{})
-		// Several callers can wait for this read. It does not use the context of a caller, so that it continues if that
-		// caller stops waiting.
+		// The read does not use the context of a caller, because several callers wait for this read.
 		go p.update(p.reading)
 	}
 	return nil, p.reading, nil

@@ -105,8 +105,7 @@ func (r *environmentResource) Read(ctx context.Context, request resource.ReadReq
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// Update implements [resource.Resource]. It only changes the state, because only force_destroy can change and the
-// service does not store force_destroy.
+// Update implements [resource.Resource]. Only force_destroy can change. The service does not store force_destroy.
 func (r *environmentResource) Update(ctx context.Context, request resource.UpdateRequest, response *resource.UpdateResponse) {
 	var model environmentModel
 	response.Diagnostics.Append(request.Plan.Get(ctx, &model)...)

@@ -37,8 +37,7 @@ var hints = map[string]string{
 // addError adds the error of a call to the diagnostics. The text consists of the message of the service, the advice for
 // the reason, and the request id.
 //
-// ifUnknown is the advice for the case that the outcome of the call is unknown. ifUnknown is empty if the call is safe
-// to repeat.
+// ifUnknown is the advice for a call whose outcome is unknown. ifUnknown is empty if the call is safe to repeat.
 func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknown string) {
 	var failed *connect.Error
 	var network *net.OpError

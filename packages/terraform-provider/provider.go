@@ -135,8 +135,7 @@ func valueOr(attribute types.String, variable string) string {
 	return os.Getenv(variable)
 }
 
-// tokenOf returns the API token from the attributes. If no attribute is set, tokenOf returns the token from the
-// environment variables.
+// tokenOf returns the API token from the attributes, otherwise from the environment variables.
 func tokenOf(config providerModel, diagnostics *diag.Diagnostics) string {
 	if !config.Token.IsNull() {
 		if !config.TokenFile.IsNull() {
@@ -185,8 +184,7 @@ func httpClientOf(config providerModel, diagnostics *diag.Diagnostics) *http.Cli
 	}
 }
 
-// timeoutOf returns the time limit of a call. If no limit is configured, timeoutOf returns 0, which means the default
-// of the client.
+// timeoutOf returns the time limit of a call, or 0 for the default of the client.
 func timeoutOf(config providerModel, diagnostics *diag.Diagnostics) time.Duration {
 	text := valueOr(config.Timeout, "UGS_TIMEOUT")
 	if text == "" {

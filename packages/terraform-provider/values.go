@@ -54,8 +54,8 @@ func environmentMessage(text string) *adminv1.EnvironmentName {
 	return &adminv1.EnvironmentName{Name: name, Tag: tags[tag]}
 }
 
-// environmentOf returns the configured environment. If no environment is configured, environmentOf returns the
-// environment of the provider's token.
+// environmentOf returns the configured environment, or the environment of the provider's token if no environment is
+// configured.
 func (s *service) environmentOf(ctx context.Context, configured types.String, diagnostics *diag.Diagnostics) types.String {
 	if configured.ValueString() != "" {
 		return configured

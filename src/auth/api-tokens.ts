@@ -26,7 +26,7 @@ export interface BoundPrincipal extends Identity {
   readonly lookUpAgain?: () => Promise<BoundPrincipal | undefined>;
 }
 
-/** The bearer of `ADMIN_TOKEN`. This token is not bound to an environment. */
+/** The bearer of `ADMIN_TOKEN`, which has no environment. */
 export const ROOT = {
   id: "root",
   displayName: "root",
@@ -267,8 +267,8 @@ export class IssuedTokens implements RevocationListener {
   }
 
   /**
-   * Writes a use of a token in the background. If the write fails, this use is lost. The first use after
-   * `USE_INTERVAL_MS` is written again.
+   * Writes a use of a token in the background. If the write fails, the next attempt is at the first use after
+   * `USE_INTERVAL_MS`.
    */
   #note(entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;

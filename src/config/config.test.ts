@@ -306,10 +306,7 @@ const UNCHECKED = [
   "OTEL_TRACES_SAMPLER_ARG",
 ] as const;
 
-/**
- * Invalid values. Each value contains text that no message contains. If a message quotes the value, a test therefore
- * fails.
- */
+/** Invalid values. Each value contains text that no message contains, so that a test detects a quoted value. */
 const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],
   PORT: ["65536", "-1", "8080.5", "0x50", "1e3", " 80", "eighty", "99999999999999999999"],

@@ -187,7 +187,7 @@ function textsOf(files: readonly SettingFile[]): FileContents {
 
 /**
  * Returns the fault that prevents a TLS server from using the files. Returns undefined if the server can use the files.
- * Check the files here, because Node or Deno would ignore some of these faults.
+ * Node or Deno would ignore some of these faults.
  */
 function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
   if (!parse.isKeyOf(cert, key)) return "TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE";

@@ -10,7 +10,7 @@ const READ_MS = 3000;
 
 /**
  * The maximum number of reads that hang at the same time. A read cannot be cancelled. On Node, a hanging read occupies
- * one of four threads. The process needs the same threads to resolve host names, compress and sign.
+ * one of the four threads that also resolve host names, compress and sign.
  */
 const MAX_HANGING = 2;
 
@@ -107,7 +107,7 @@ function unreadable(path: string, code = "unknown error"): SettingError {
   return new SettingError(`cannot be read: ${code} ${at(path)}`);
 }
 
-/** Formats a path for an error. If the value may be a secret and not a path, hides the value. */
+/** Formats a path for an error. Hides a value that may be a secret. */
 function at(path: string): string {
   const isPath = /^\.{0,2}\/[\w./@-]*$|^[A-Za-z]:\\/.test(path);
   return isPath ? `at ${path}` : "at this path. Is the value a path?";

@@ -4,10 +4,7 @@ import type { FileSetting } from "./settings.ts";
 
 const INTERVAL_MS = 1000;
 
-/**
- * Groups of files that must match each other. If a file of a group changes, the service applies all files of the group
- * together.
- */
+/** Groups of files that must match each other. The service applies changes of the files of a group together. */
 const TOGETHER: readonly (readonly FileSetting[])[] = [
   ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"],
   ["OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
@@ -29,8 +26,8 @@ interface FilesListener {
 }
 
 /**
- * The maximum number of reads between two attempts to use the same rejected contents. Attempts are rare, because an
- * attempt may be expensive for Redis.
+ * The maximum number of reads between two attempts to use the same rejected contents. An attempt may be expensive for
+ * Redis.
  */
 const MAX_WAIT = 30;
 

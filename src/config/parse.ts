@@ -200,7 +200,7 @@ function credential(text: string): string {
 export function origins(text: string): "*" | string[] {
   if (text === "*") return "*";
   return list(text, (origin) => {
-    // If an origin contained a wildcard, it would match no page.
+    // A wildcard inside an origin would match no page.
     if (origin.includes("*") || !URL.canParse(origin) || new URL(origin).origin !== origin) {
       throw new SettingError(
         `${quoted(origin)} must be an origin without a path, such as https://app.example.com, or a single * instead of the list`,

@@ -74,6 +74,6 @@ export interface AuditFilter {
   readonly method?: string | undefined;
   /** The earliest time, in milliseconds since 1970. */
   readonly from?: number | undefined;
-  /** The end of the time range, in milliseconds since 1970. Events at this time are not in the range. */
+  /** The end of the time range, exclusive, in milliseconds since 1970. */
   readonly before?: number | undefined;
 }

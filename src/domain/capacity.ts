@@ -3,9 +3,7 @@
  * transport's option `limits`.
  */
 
-/**
- * The maximum size of a request message, in bytes. The limit applies to the compressed and to the decompressed message.
- */
+/** The maximum size of a request message, in bytes, before and after decompression. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
 /**

@@ -99,7 +99,7 @@ export type EventStart = EventPosition | { readonly since: number };
 
 export interface EventPage {
   readonly events: readonly FeedEvent[];
-  /** The position after the page. Even if the page is empty, this position may be after the start of the page. */
+  /** The position after the page, which may advance even if the page is empty. */
   readonly next: EventPosition;
   /** Whether the next page may have events. False if no event exists yet after this page. */
   readonly hasMore: boolean;

@@ -270,9 +270,7 @@ export interface AuditStore {
   list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
 }
 
-/**
- * The feed of events. The feed consists of the events of the audit trail. It throws the errors of a `UserGroupStore`.
- */
+/** The feed of events, which are events of the audit trail. The feed throws the errors of a `UserGroupStore`. */
 export interface EventStore {
   /**
    * Reads up to `size` events of an environment in the order of their ids, in one round trip. If a change is made after

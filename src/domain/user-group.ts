@@ -142,10 +142,7 @@ export interface ImportOptions {
    * a younger token.
    */
   readonly snapshotTime: number;
-  /**
-   * Whether an imported token replaces the token of a group even if the token of the group is younger than the
-   * snapshot.
-   */
+  /** Whether imported tokens also replace tokens that are younger than the snapshot. */
   readonly replaceNewerTokens: boolean;
   /** The grace period of a replaced token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;

@@ -85,10 +85,7 @@ export interface Webhook {
 
 export type NewWebhook = Pick<Webhook, "displayName" | "url" | "eventTypes">;
 
-/**
- * A change of a webhook. An omitted value does not change. If a failure delays the next attempt, every change ends the
- * delay.
- */
+/** A change of a webhook. An omitted value does not change. Every change also ends the delay after a failure. */
 export interface WebhookChange extends Partial<NewWebhook> {
   readonly isEnabled?: boolean;
 }

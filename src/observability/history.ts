@@ -101,10 +101,7 @@ export interface CallSample extends Calls {
   readonly service: ServiceSample | undefined;
 }
 
-/**
- * The first values describe the service at the end of an interval. The counts describe the work of the service in the
- * interval.
- */
+/** The state of the service at the end of an interval, and the work of the service in the interval. */
 export interface ServiceSample {
   readonly workers: number;
   readonly callsInFlight: number;

@@ -115,10 +115,7 @@ export function errorFields(error: unknown): { error: string; cause?: string } {
   return { error: describe(error), ...(cause !== undefined && { cause: describe(cause) }) };
 }
 
-/**
- * Cuts a long text at a space. If the text were cut inside a credential, the remaining part of the credential would not
- * be redacted.
- */
+/** Cuts a long text at a space, because a cut inside a credential would leave a part that is not redacted. */
 function cut(text: string): string {
   if (text.length <= MAX_ERROR_LENGTH) return text;
   return `${text.slice(0, Math.max(0, text.lastIndexOf(" ", MAX_ERROR_LENGTH)))} [cut]`;

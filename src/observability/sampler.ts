@@ -16,8 +16,8 @@ import {
 const MAX_COUNTED = 1000;
 
 /**
- * The time from the end of an interval to the sample of the interval, in milliseconds. Timers may fire a millisecond
- * early. A timer for the exact end could therefore fire before the interval ends.
+ * The time from the end of an interval to the sample of the interval, in milliseconds. The delay is necessary because
+ * timers may fire a millisecond early.
  */
 const DELAY_MS = 50;
 

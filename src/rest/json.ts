@@ -84,7 +84,7 @@ export function isForm({ headers }: Pick<HttpRequest, "headers">): boolean {
  * Parses the URL-encoded fields of a form or a query.
  *
  * @param what the name of the input in an error message
- * @throws ConnectError InvalidArgument if a field is not UTF-8. URLSearchParams would replace the invalid bytes
+ * @throws ConnectError InvalidArgument if a field is not UTF-8, because URLSearchParams would replace invalid bytes
  */
 export function parseFields(encoded: string | Uint8Array, what: string): URLSearchParams {
   try {

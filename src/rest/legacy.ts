@@ -10,13 +10,13 @@ import { jsonMethod, jsonResponse, messageOf, pick, readBody, restEndpoint } fro
 import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./user.ts";
 
 /*
- * The paths of the hosted service (https://docs.explo.co/api-reference). These paths are for clients that cannot be
- * changed. docs/legacy-paths.md maps each field and lists the missing features.
+ * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed.
+ * docs/legacy-paths.md maps each field and lists the missing features.
  */
 
 /**
- * A name for user groups in the hosted service. Older documents of the hosted service use `user_group`, and newer
- * documents use `customer`.
+ * A name for user groups in the hosted service. Its older documents use `user_group`, and newer documents use
+ * `customer`.
  */
 interface Noun {
   readonly noun: string;

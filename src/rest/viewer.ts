@@ -38,7 +38,7 @@ const INACTIVE = '{"active":false}';
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
     const fields = isForm(request) ? formFields(request) : readBody(request);
-    // RFC 7662 has other fields as well, such as `token_type_hint`. The service ignores them.
+    // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
     const message = messageOf(resolveViewer.input, pick(fields, ["token", "audience"]));
     try {
       const viewer = (await call.invoke(message)) as Viewer;

@@ -152,8 +152,8 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
     return limitedError(name, by);
   };
 
-  // Count a failure only after the lookup. If failures were limited before the lookup, the guesses of one caller would
-  // block other callers at the same address.
+  // Count a failure only after the lookup, so that the guesses of one caller do not block other callers at the same
+  // address.
   const unauthenticated = (reason: keyof typeof FAULTS, call: CallContext) => {
     const by = rateLimiters.failures?.take(call.clientKey);
     return by ? limited("address", by) : unauthenticatedError(reason);

@@ -26,8 +26,8 @@ export function tokenFromHeader(value: string): string | undefined {
 }
 
 /**
- * Returns the value of the first header in `CREDENTIAL_HEADERS` that the request has. Returns null if the request has
- * none of them.
+ * Returns the value of the first header in `CREDENTIAL_HEADERS` that is present. Returns null if both headers are
+ * missing.
  */
 export function credentialIn(headers: HeaderRecord): string | null {
   return headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);

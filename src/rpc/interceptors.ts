@@ -38,8 +38,8 @@ type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stream
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { shutdownSignal, isCredential } = deps;
   /**
-   * Returns the compiled check of a request type. The check is compiled when the first request of the type arrives. If
-   * all checks were compiled at the start, the start would take longer.
+   * Returns the compiled check of a request type. Compiles it at the first request of the type, because compiling all
+   * checks at the start would delay the start.
    */
   const plainCheckOf = memoize((input: DescMessage) => compilePlainTextCheck(input, isCredential));
   let allRules: ReturnType<typeof import("./all-rules.ts")["allRules"]> | undefined;

@@ -53,7 +53,7 @@ export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredent
     for (const { name, mayBeUnset, checks } of oneofs) {
       const { case: chosen, value } = values[name] as { readonly case?: string; readonly value?: unknown };
       if (chosen === undefined && !mayBeUnset) return false;
-      // A rule may apply to a field of the oneof even if the field is not set. So check all fields of the oneof.
+      // Check all fields of the oneof, because a rule may also apply to an unset field.
       for (const { name: field, isSure } of checks) if (!isSure(field === chosen ? value : undefined)) return false;
     }
     return true;

@@ -64,7 +64,7 @@ interface AppDeps
   /** Receives a sample of this worker's metrics every ten seconds. */
   readonly onSample: (sample: Sample) => void;
   readonly console: boolean;
-  /** Aborts when a shutdown begins. When the signal aborts, all streams end. */
+  /** Aborts when a shutdown begins. All streams then end. */
   readonly shutdownSignal: AbortSignal;
 }
 

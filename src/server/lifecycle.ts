@@ -20,13 +20,12 @@ const IN_THREADS = /^(?:FSReq|CloseReq|GetAddrInfoReq|GetNameInfoReq)/;
  */
 export async function endProcess(): Promise<void> {
   const isInThreads = () => process.getActiveResourcesInfo().some((name) => IN_THREADS.test(name));
-  // Let the event loop run. A finished thread counts as active until the event loop has run.
+  // Let the event loop run, because a finished thread counts as active until the event loop has run.
   for (let turn = 0; turn < 5 && isInThreads(); turn++) await pause(100, undefined, { ref: false });
   if ("Deno" in globalThis || !isInThreads()) process.exit();
   process.removeAllListeners("SIGTERM");
   process.kill(process.pid, process.exitCode ? "SIGKILL" : "SIGTERM");
-  // If this process is the first process of a container, it ignores signals that it sends to itself. In this case,
-  // abort the process.
+  // The first process of a container ignores signals that it sends to itself, so abort the process.
   process.abort();
 }
 
@@ -53,7 +52,7 @@ export class Lifecycle {
   }
 
   /**
-   * Closes all resources within one timeout. If the method is called again, it returns the promise of the first call.
+   * Closes all resources within one timeout. Later calls return the same promise.
    *
    * @param timeoutMs the time after which resources that are still open are abandoned, in milliseconds
    * @param delayMs the time from the call of this method to the first closer, in milliseconds

@@ -12,10 +12,7 @@ import { type OpenDeps, openSessions } from "./open-sessions.ts";
 import { openStores } from "./open-store.ts";
 import type { RedisState } from "./redis-state.ts";
 
-/**
- * Tokens that the service generates for development. The service announces the tokens at the start. They are valid
- * until the process exits.
- */
+/** Tokens that the service generates for development and announces. The tokens are valid until the process exits. */
 export interface DevelopmentTokens {
   readonly apiTokens: readonly ApiTokenSetting[];
   /**

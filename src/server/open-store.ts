@@ -141,10 +141,7 @@ export function openStores(
 /** The minimum time between two warnings about removed audit events of the same environment, in milliseconds. */
 const DROPPED_INTERVAL_MS = HOUR_MS;
 
-/**
- * Creates the audit trail. If the audit trail removes events because of AUDIT_MAX_EVENTS, the events are counted, and a
- * warning is logged.
- */
+/** Creates the audit trail, which counts and logs the events that it removes because of AUDIT_MAX_EVENTS. */
 export function openAudit(
   { auditRetentionMs, auditMaxEvents }: Config,
   { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,

@@ -147,8 +147,7 @@ export class RedisState {
   restore(): void {
     // During the start, `check` checks the data, so do nothing here.
     if (this.#timers.length === 0) return;
-    // Each connection calls this method when the connection is ready. Wait until the last connection is ready, but at
-    // most for `RETRY_MS`.
+    // Each connection calls this method when it is ready. Wait for the last connection, at most for `RETRY_MS`.
     if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();
     else this.#later();
   }
@@ -315,8 +314,8 @@ const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**
  * Returns whether Redis has a key of an environment. Ignores all other keys, because a running process may write such
- * keys after Redis was emptied. If other applications store keys in the same Redis, the scan takes about a second per
- * million keys. So the service scans only if Redis has no layout number.
+ * keys after Redis was emptied. The scan takes about a second per million keys of other applications, so the service
+ * scans only if Redis has no layout number.
  */
 export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
   /** The SCAN cursor of each node. If the scan of a node is complete, the cursor is `0`. */

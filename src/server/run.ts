@@ -31,15 +31,14 @@ import { openForks, Supervisor } from "./supervisor.ts";
 import { answerData, isReporter, notifySupervisor, requestData, sendSample, worker } from "./worker.ts";
 
 /**
- * The time that a worker waits for the metrics of all workers or for the history, in milliseconds. The supervisor waits
- * for its workers for a shorter time, so this worker receives an answer even if another worker does not answer the
- * supervisor.
+ * The time that a worker waits for the metrics of all workers or for the history, in milliseconds. The time is longer
+ * than the timeout of the supervisor.
  */
 const METRICS_TIMEOUT_MS = 6000;
 
 /**
- * The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes usually have a longer
- * timeout, so they receive a response even if Redis does not answer.
+ * The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes usually have longer
+ * timeouts.
  */
 const PROBE_TIMEOUT_MS = 2000;
 
@@ -72,8 +71,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     await requireListenPermission(listen.host, listen.port);
     const started = service.start();
     const isWaiting = await Promise.race([started.then(() => false), pause(WAIT_MS, true, { ref: false })]);
-    // Resources close in reverse order. The metrics port opens first, so it closes last. /readyz therefore reports the
-    // shutdown while the service drains.
+    // The metrics port opens first and closes last, so /readyz reports the shutdown while the service drains.
     const metricsUrl = await openMetricsPort(listen, { app, lifecycle });
     const onConnectionError = (error: Error) =>
       logger.error(errorFields(error), "the service cannot accept a connection");
@@ -108,10 +106,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
   }
 }
 
-/**
- * Returns a time in milliseconds. If an HTTP/1.1 connection is idle for this time during a shutdown, the shutdown
- * closes the connection.
- */
+/** Returns the idle time after which a shutdown closes an HTTP/1.1 connection, in milliseconds. */
 function quietMsOf({ shutdownTimeoutMs }: Pick<Config, "shutdownTimeoutMs">): number {
   return Math.min(1000, shutdownTimeoutMs / 10);
 }

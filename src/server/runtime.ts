@@ -24,7 +24,7 @@ delete (Object.prototype as { __proto__?: unknown }).__proto__;
 
 /*
  * By default, protobuf-es removes a byte order mark at the start of a string, so two different ids could become equal.
- * The decoders below keep the mark. JSON and other implementations of protobuf keep the mark as well.
+ * The decoders below keep the mark, like JSON and other protobuf implementations.
  */
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
 const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });

@@ -48,10 +48,7 @@ interface WorkerExit {
 
 type SupervisorSettings = Pick<Config, "workers" | "shutdownTimeoutMs" | "shutdownDelayMs">;
 
-/**
- * Runs the workers that share a port. If a worker crashes, the supervisor starts another worker. At shutdown, the
- * supervisor drains all workers.
- */
+/** Runs the workers that share a port. Replaces crashed workers, and drains all workers at shutdown. */
 export class Supervisor {
   readonly #config: SupervisorSettings;
   readonly #forks: Forks;

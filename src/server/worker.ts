@@ -4,10 +4,7 @@ import type { Sample } from "../observability/history.ts";
 /* The messages between a supervisor and its worker processes. */
 
 export interface WorkerStart {
-  /**
-   * The number of the worker. The first worker has the number 1. If a worker replaces another worker, it gets a new
-   * number.
-   */
+  /** The number of the worker, from 1. A replacement gets a new number. */
   readonly number: number;
   /**
    * The ports on which the workers listen, on Deno. The operating system may have selected these ports. Undefined on

@@ -26,7 +26,7 @@ it("a retired key is published until its last session has expired", () => {
   const keys = [key("a", NOW - LIFETIME_MS), key("b", NOW)];
   expect(shown(keys, NOW + KEPT_MS - 1)).toHaveLength(2);
   expect(shown(keys, NOW + KEPT_MS)).toEqual([["b", "active"]]);
-  // A retired key must stay published for the longest session of one hour, plus five minutes for clock differences.
+  // The longest session of one hour, plus five minutes for clock differences.
   expect(KEPT_MS).toBeGreaterThanOrEqual(3_600_000 + 300_000);
 });
 

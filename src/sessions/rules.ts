@@ -2,7 +2,7 @@
 // API. test/fixtures/viewer-sessions.json has a case for each rule.
 
 /**
- * The maximum length of a session, in characters. A session must fit into a header, and all servers accept headers of
+ * The maximum length of a session, in characters. A session must fit into a header, and most servers accept headers of
  * 8 KiB.
  */
 export const MAX_SESSION_LENGTH = 8192;
@@ -105,7 +105,7 @@ export function objectIn(part: string): JsonObject | undefined {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     const text = decoder.decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
     const value: unknown = JSON.parse(text);
-    // Each member has one colon outside of strings. If names are duplicate, the parsed value has fewer members than the
+    // Each member has one colon outside of strings. If a name occurs twice, the parsed value has fewer members than the
     // text has colons.
     const colons = text.replace(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1;
     return isObject(value) && membersIn(value) === colons ? value : undefined;

@@ -63,7 +63,7 @@ export function claimsOf(payload: UnverifiedSession["payload"]): SessionClaims {
 }
 
 /**
- * Checks that a session is valid now. The expiry time has no tolerance. A session must not stay valid after the grace
+ * Checks that a session is valid now. The expiry time has no tolerance, because a session must not outlast the grace
  * period of its token.
  *
  * @throws SessionRefused if the session is not valid at `now`, in milliseconds since 1970

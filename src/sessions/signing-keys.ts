@@ -14,8 +14,7 @@ const FRESH_MS = 120_000;
 const MAX_KNOWN = 10_000;
 
 /**
- * The maximum number of attempts to change keys. If another worker changes the keys during an attempt, the attempt
- * fails.
+ * The maximum number of attempts to change keys. An attempt fails if another worker changes the keys at the same time.
  */
 const TRIES = 5;
 
@@ -166,8 +165,8 @@ export class SigningKeys {
   }
 
   /**
-   * Activates the next key. If the next key has not been published for `PUBLISHED_MS` yet, the key becomes active at
-   * the end of this time. Creates keys if none exist.
+   * Activates the next key, immediately or as soon as the key has been published for `PUBLISHED_MS`. Creates keys if
+   * none exist.
    *
    * @param how `replace`: replaces all keys immediately, because the old keys must not be used any more
    */

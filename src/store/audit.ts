@@ -9,8 +9,8 @@ import { KEYS, type KeyArgs } from "./keys.ts";
 import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
 /**
- * The maximum extension of the retention, in milliseconds. The retention of each environment is extended by a different
- * time. Otherwise, Redis would free all streams of a day at the same time.
+ * The maximum extension of the retention, in milliseconds. Each environment has a different extension, so that Redis
+ * does not free all streams of a day at the same time.
  */
 const SPREAD_MS = HOUR_MS;
 

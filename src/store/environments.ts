@@ -95,8 +95,7 @@ export function redisEnvironments({
   };
 
   /**
-   * Reads the candidates of a name. Ends at the first candidate that is free, or that is an environment which is not
-   * deleted.
+   * Reads the candidates of a name. Ends at the first candidate that is free, or is an environment that is not deleted.
    */
   const walk = async (name: EnvironmentName): Promise<Candidates> => {
     const path = environmentPath(name);

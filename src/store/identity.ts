@@ -110,8 +110,7 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Writes Redis' clock to `TIME_KEY`. Does not wait until replicas have the time, because this wait would delay
-   * changes.
+   * Writes Redis' clock to `TIME_KEY`. Does not wait for replicas, because the wait would delay changes.
    *
    * @throws StoreUnavailable
    */

@@ -35,8 +35,8 @@ const POLL_MS = 1000;
 const POLL_MS_PER_ENVIRONMENT = 2;
 
 /**
- * The maximum number of concurrent deliveries of a worker. `MAX_FAILING` limits the deliveries whose webhook failed at
- * the last attempt.
+ * The maximum number of concurrent deliveries of a worker. `MAX_FAILING` limits the deliveries to webhooks whose last
+ * attempt failed.
  */
 export const MAX_ACTIVE = 200;
 const MAX_FAILING = 100;

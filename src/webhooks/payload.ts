@@ -12,7 +12,7 @@ export const MISSED_TYPE = "webhook.events_missed";
 
 export type SentEvent = Pick<FeedEvent, "id" | "time"> & { readonly type: string } & Partial<Omit<FeedEvent, "type">>;
 
-/** Returns the id of the message of an event. All attempts and all webhooks use the same id for an event. */
+/** Returns the id of the message of an event. The id is the same for each attempt and each webhook. */
 function messageIdOf({ number }: Pick<Environment, "number">, { id }: Pick<SentEvent, "id">): string {
   return `msg_${number}_${id}`;
 }

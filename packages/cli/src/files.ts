@@ -25,9 +25,8 @@ export async function readSecretFile(path: string): Promise<string> {
 }
 
 /**
- * Throws a `Failure` if other users can read the file. A pipe is always accepted. If the file belongs to another user,
- * its group may read the file, because the current user may be a member of the group. A mounted Kubernetes secret is
- * such a file.
+ * Rejects a file that other users can read. Accepts pipes. Accepts a file of another owner that a group can read, such
+ * as a mounted Kubernetes secret, because the current user may be a member of the group.
  */
 async function refuseShared(file: FileHandle, path: string): Promise<void> {
   const stat = await file.stat();
@@ -47,18 +46,14 @@ export async function readPlainFile(path: string): Promise<string> {
   });
 }
 
-/**
- * If the error is a system error, returns a failure that explains why the file cannot be read. Otherwise, returns the
- * error unchanged.
- */
+/** Converts a system error to a failure that explains why a file cannot be read. Returns any other error unchanged. */
 export function unreadable(path: string, error: unknown): unknown {
   const words = systemWords(error);
   return words === undefined ? error : usageFailure(`cannot read ${path}: ${words}`);
 }
 
 /**
- * If the error is a system error, returns a failure that explains why the file cannot be written. Otherwise, returns
- * the error unchanged.
+ * Converts a system error to a failure that explains why a file cannot be written. Returns any other error unchanged.
  *
  * @param hint advice for the user
  */

@@ -15,8 +15,7 @@ interface FollowOptions extends FollowerOptions {
 }
 
 /**
- * Yields the last events, the oldest first. After these events, yields each new event once. If the service becomes
- * unavailable, retries until the service is back.
+ * Yields the last events, the oldest first, and then each new event once. Retries while the service is unavailable.
  *
  * @throws Failure if the first read fails, or if a later read fails for another reason than an unavailable service
  * @throws the reason of the signal when the signal aborts

@@ -4,8 +4,7 @@ import { COMMANDS } from "./commands/all.ts";
 import type { Shell } from "./shell.ts";
 
 /**
- * Creates the tree of commands. By default, commander reports an error and exits the process. The returned command
- * throws a `CommanderError` instead.
+ * Creates the tree of commands. The returned command throws a CommanderError instead of exiting or reporting an error.
  */
 export function createProgram(shell: Shell): Command {
   const program = new Command("ugs");

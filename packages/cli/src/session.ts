@@ -16,10 +16,7 @@ export interface Clients {
     method: DescMethodUnary<I, O>,
     request: MessageShape<I>,
   ) => Promise<MessageShape<O>>;
-  /**
-   * Converts an error of a stream. If the error is a `ConnectError`, returns a `Failure`. Otherwise, returns the error
-   * unchanged.
-   */
+  /** Converts an error of a stream to a `Failure`. Returns any other error unchanged. */
   readonly failureOf: (error: unknown) => unknown;
   /** The URL of the service, for messages. */
   readonly url: string;

@@ -43,8 +43,7 @@ export interface Connection {
 }
 
 /**
- * Returns the name of an environment variable that sets a proxy, if Node ignores the variable. Returns undefined if no
- * proxy is set, or if Node uses the proxy.
+ * Returns the name of a proxy variable that is set but that Node ignores. Returns undefined if no such variable is set.
  */
 export function unusedProxyOf(env: Shell["env"]): string | undefined {
   const isUsed = env["NODE_USE_ENV_PROXY"] === "1" && process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
@@ -61,8 +60,8 @@ const DEFAULT_TIMEOUT_MS = 10_000;
 const MAX_TIMEOUT_MS = 3_600_000;
 
 /**
- * The settings of a command. If several sources contain the same setting, an option has precedence over an environment
- * variable, and an environment variable has precedence over the profile.
+ * The settings of a command. An option has precedence over an environment variable, and an environment variable over
+ * the profile.
  */
 export class Settings {
   readonly profiles: Profiles;

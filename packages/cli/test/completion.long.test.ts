@@ -18,10 +18,7 @@ const SHELLS = {
   fish: ["fish --no-config", "ugs completion fish | source"],
 } as const;
 
-/**
- * Ctrl-U, which discards the line. Ctrl-C would discard the line as well, but also the keys that the test types after
- * Ctrl-C.
- */
+/** Ctrl-U, which discards the line. Ctrl-C would also discard the keys that follow Ctrl-C. */
 const KILL_LINE = "\u0015";
 
 type ShellName = keyof typeof SHELLS;

@@ -118,7 +118,7 @@ describe("viewer sessions and the keys that sign them", () => {
       code: 2,
       stderr: expect.stringContaining("give --yes"),
     });
-    // If the viewer id is empty, nothing is revoked. For example, a script may use a variable that is not set.
+    // An empty viewer id, such as from an unset variable in a script, revokes nothing.
     expect(await admin("viewer session revoke acme --yes --viewer ")).toMatchObject({ code: 2 });
     expect(await admin("viewer session revoke acme --viewer bob", { keys: "acme\r" })).toMatchObject({ code: 2 });
     expect(await codes()).toEqual([0, 0, 0]);

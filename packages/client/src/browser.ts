@@ -1,6 +1,6 @@
 /** Viewer sessions in a page. This file imports nothing, and runs in all current browsers. */
 
-/** The source requests the next session after this part of the lifetime of a session. */
+/** The part of a session's lifetime after which the source requests the next session. */
 const REFRESH_AT = 0.8;
 
 const MAX_LIFE_S = 3600;
@@ -188,10 +188,7 @@ class Source implements ViewerSessionSource {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
 
-  /**
-   * Renews the session if the renewal is due. The timer may not have run, because timers can stop while the machine
-   * sleeps or the page is hidden.
-   */
+  /** Renews a session that is due, because timers may have stopped while the machine slept or the page was hidden. */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible" || this.#isDisposed) return;
     const held = this.#current();

@@ -55,10 +55,7 @@ export function isNeverSent(error: unknown): boolean {
   return found !== undefined && BRIEF.has(found.fault);
 }
 
-/**
- * The remedies for TLS faults. Each program that shows the messages has other remedies, because a remedy names an
- * option of the program.
- */
+/** The remedies for TLS faults, in the terms of the program that shows the message. */
 export interface TlsHints {
   /** Remedy if the certificate of the service does not contain the host name of the URL. */
   readonly otherName: string;

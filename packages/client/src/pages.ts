@@ -1,8 +1,8 @@
 import type { CallOptions } from "@connectrpc/connect";
 
 /**
- * Returns the pages of a list. Requests the next page after the caller has processed a page: `for await (const {
- * userGroups } of pages(admin.listUserGroups, { environment })) …`
+ * Returns the pages of a list. Requests the next page after the caller has processed a page:
+ * `for await (const { userGroups } of pages(admin.listUserGroups, { environment })) …`
  *
  * @param list a method that lists items. The request of the method has a field `pageToken`, and the response has a
  *   field `nextPageToken`

@@ -18,16 +18,10 @@ import {
 } from "../../../src/sessions/rules.ts";
 import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-faults.ts";
 
-/**
- * The time for which published keys are cached, in milliseconds. The `Cache-Control` header of the service has the same
- * value.
- */
+/** Time for which keys are cached, in milliseconds, as in the `Cache-Control` of the service. */
 const KEYS_MAX_AGE_MS = 600_000;
 
-/**
- * If a session has an unknown key, the published keys are read again. This is the minimum pause between two such reads,
- * in milliseconds.
- */
+/** Minimum pause between two reads of the published keys if sessions have unknown keys, in milliseconds. */
 const KEYS_COOLDOWN_MS = 1000;
 
 const FAILURE_PAUSE_MS = 1000;

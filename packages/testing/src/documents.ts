@@ -26,10 +26,7 @@ export function rowsOf(document: string, section: string): string[][] {
     .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
 }
 
-/**
- * Returns two texts for each list item of a section: the text before the first colon, and the text after it. Removes
- * backticks.
- */
+/** Returns, for each list item of a section, the text before and after the first colon. Backticks are removed. */
 export function itemsOf(document: string, section: string): [name: string, text: string][] {
   const items = sectionOf(document, section)
     .replaceAll("`", "")

@@ -8,8 +8,8 @@ import type { RunningProcess } from "./process.ts";
 import { listen } from "./wait.ts";
 
 /*
- * Each helper opens a resource, and closes it when the test or the suite ends, even if a test fails. If a test or suite
- * has opened several resources, the resource that was opened last closes first.
+ * Each helper opens a resource and closes it after the test or suite, even if a test fails. Resources close in reverse
+ * order.
  *
  * - Call `new...` in a test, but not in a concurrent test: Vitest cannot assign the call to one of the concurrent
  * tests.
@@ -45,8 +45,7 @@ export function newFolder(): string {
 /**
  * Opens a resource before the first test of a suite, and closes it after the last test.
  *
- * @returns a proxy of the resource. If a property of the proxy is read before the suite has begun, the proxy throws an
- * error
+ * @returns a proxy of the resource, which throws an error if the suite has not begun
  */
 export function forSuite<T extends object>(open: () => T | Promise<T>, close: (opened: T) => unknown): T {
   let opened: T | undefined;

@@ -21,8 +21,7 @@ interface Collectable {
 }
 
 /**
- * Returns settings for a server that a test measures. They allow the test to start a garbage collection in the server.
- * They also make the server return freed memory to the system.
+ * Returns settings that let a test trigger a server's garbage collection, and that return freed memory to the system.
  */
 export function collectable(runtime: Runtime): Collectable {
   if (runtime === "node") return { env: { ...FRUGAL_MALLOC, NODE_OPTIONS: `--import=${COLLECTOR}` } };

@@ -4,10 +4,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { waitFor } from "./wait.ts";
 
-/**
- * Root folder of the repository. It is searched upward from the folder of this file. If this file is part of a bundle,
- * it is searched from the folder of the bundle.
- */
+/** Root folder of the repository. This file, or the bundle that contains it, is in a folder below the root. */
 export const ROOT = rootAbove(dirname(fileURLToPath(import.meta.url)));
 
 function rootAbove(folder: string): string {

@@ -11,7 +11,7 @@ declare module "vitest" {
 interface Variant {
   readonly runtime: Runtime;
   readonly secure: boolean;
-  /** The certificates with which the server uses TLS. Undefined if `secure` is false. */
+  /** Undefined if `secure` is false. */
   readonly tls: Certificates | undefined;
 }
 

@@ -25,8 +25,8 @@ export interface EndpointMethod {
    */
   readonly rpc?: DescMethodUnary;
   /**
-   * The maximum size of the request body, in bytes. The limit applies to the body as sent and to the decompressed body.
-   * If omitted, the transport does not read the body.
+   * The maximum size of the request body in bytes, before and after decompression. If omitted, the transport does not
+   * read the body.
    */
   readonly maxBytes?: number;
   /** The transport compresses response bodies of at least this size, in bytes. Default: no response is compressed. */
@@ -46,10 +46,7 @@ export interface EndpointCall {
    * interceptors or the RPC, or with a TypeError if the RPC is not served.
    */
   invoke(message: Message): Promise<Message>;
-  /**
-   * The response headers of the RPC. `invoke` sets these headers. `recordOf` converts the headers to a modifiable
-   * record.
-   */
+  /** The response headers of the RPC, set by `invoke`. `recordOf` converts the headers to a modifiable record. */
   readonly responseHeader: Headers;
   readonly contextValues: ContextValues;
 }

@@ -39,8 +39,8 @@ describe.each(FORMS)("options of $name", (form) => {
       { grpcWeb: false },
       { connect: false },
       { grpc: false, grpcWeb: false },
-      // If an option is undefined, it counts as omitted. In this case, both servers support gzip and Brotli, and do not
-      // limit request messages.
+      // An undefined option counts as omitted. Both servers then support gzip and Brotli, and do not limit request
+      // messages.
       { acceptCompression: undefined as never },
       UNSET as never,
       { shutdownSignal: AbortSignal.abort() },

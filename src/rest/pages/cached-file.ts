@@ -14,9 +14,7 @@ const ENCODINGS = {
 
 type Encoding = keyof typeof ENCODINGS;
 
-/**
- * The minimum size of a compressed file, in bytes. A smaller file fits into one packet, so compression would not help.
- */
+/** The size from which a file is compressed, in bytes. A smaller file fits into one packet. */
 const COMPRESS_MIN_BYTES = 1024;
 
 interface EncodedFile {
@@ -25,10 +23,7 @@ interface EncodedFile {
   readonly body: Buffer;
 }
 
-/**
- * A file that is read at the first request. After that, the file is cached in each encoding that clients have
- * requested.
- */
+/** A file that is read at the first request. Caches the file in each requested encoding. */
 export class CachedFile {
   private readonly read: () => Promise<Buffer>;
   private readonly encoded = new Map<Encoding | undefined, Promise<EncodedFile>>();

@@ -251,7 +251,7 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
   };
 }
 
-/** Returns the fields of an error. A call that imports only this group would return the same error. */
+/** Returns the fields of the error that a call for this single group would return. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
   // Only operators may import groups, so the message may contain details for operators.
   const error = toCallError(failure, { isForOperator: true });

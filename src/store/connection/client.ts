@@ -53,8 +53,8 @@ export interface DataCheck {
 }
 
 /**
- * A change that has no effect. Redis neither replicates this change nor writes it to disk. If Redis refuses other
- * changes, for example because its memory is full or because it has too few replicas, it refuses this change as well.
+ * A change that has no effect. Redis neither replicates this change nor writes it to disk. Redis refuses this change
+ * under the same conditions as other changes, such as full memory or too few replicas.
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 

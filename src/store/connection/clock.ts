@@ -9,8 +9,8 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
 }
 
 /**
- * An estimate of Redis' clock that is never ahead of Redis' clock. When a deadline has passed by Redis' clock, it has
- * therefore passed in this process as well.
+ * An estimate of Redis' clock that is never ahead of Redis' clock. So a deadline passes in Redis no later than in this
+ * process.
  *
  * Redis reads its clock after the command arrives and before it answers. The times at which the command was sent and
  * the answer arrived therefore bound the difference between the clocks. If the estimated difference is outside of these

@@ -33,8 +33,8 @@ const CONNECT_TIMEOUT_MS = 500;
 const CONNECT_CHECK_MS = 5;
 
 /**
- * The maximum number of commands that wait for one node. If a node is slow, this limit leaves room for calls to other
- * nodes.
+ * The maximum number of commands that wait for one node. The limit leaves room for calls to other nodes if one node is
+ * slow.
  */
 const MAX_WAITING = MAX_CALLS / 8;
 
@@ -54,9 +54,9 @@ interface Range {
 }
 
 /**
- * The nodes of a Redis Cluster. Each node has some of the slots. Each node has separate connections, so a slow or
- * silent node does not delay calls to other nodes. If a node redirects a command (MOVED, ASK), the command did not run,
- * so it is sent to the other node. If the connection of a command is lost, the command is not sent again.
+ * The nodes of a Redis Cluster. Each node has some of the slots. The service uses separate connections for each node,
+ * so a slow or silent node does not delay calls to other nodes. If a node redirects a command (MOVED, ASK), the command
+ * did not run, so it is sent to the other node. If the connection of a command is lost, the command is not sent again.
  */
 export class ClusterNodes implements StoreNodes {
   readonly #target: RedisTarget;

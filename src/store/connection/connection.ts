@@ -34,7 +34,7 @@ export type ScriptedRedis = Redis &
     runScript(script: Pick<Script, "name" | "lua">, args: readonly unknown[]): Promise<unknown>;
   };
 
-/** A connection to Redis. If the connection is lost, it is opened again. */
+/** A connection to Redis, which is opened again after each loss. */
 export interface StoreConnection {
   readonly redis: ScriptedRedis;
   /** The clock of Redis. Undefined while the connection is not ready. */

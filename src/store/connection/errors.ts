@@ -102,8 +102,7 @@ const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
 
 /**
  * If a script fails with one of these codes, it has written nothing. A script reads all its keys before its first
- * write. Redis checks at the first write whether writes are possible, and does not check this again after the first
- * write.
+ * write. Redis checks only at the first write whether writes are possible.
  */
 const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
 

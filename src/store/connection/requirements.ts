@@ -68,8 +68,8 @@ interface RequirementOptions {
  */
 export async function requireUsable(redis: Redis, { isCluster, waits }: RequirementOptions): Promise<void> {
   const denied = await Promise.all([
-    // This ASKING changes nothing. It applies only to the next command on this connection, and the next command is
-    // HELLO, which has no key.
+    // ASKING has no effect here, because it applies only to the next command on this connection: HELLO, which has no
+    // key.
     isCluster ? redis.asking().then(none, unlessDenied(["+asking"])) : none(),
     requireVersion(redis).then(none),
     isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),

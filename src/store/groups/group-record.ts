@@ -24,10 +24,7 @@ import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } fr
 export interface GroupAnswer {
   readonly record: StoredRecord;
   readonly providedId: string;
-  /**
-   * The current time, in milliseconds since 1970. By Redis' clock, or by the clock of this worker if `needsClock`
-   * returned false.
-   */
+  /** Redis' clock, in milliseconds since 1970, or the clock of this worker if `needsClock` returned false. */
   readonly now: number;
 }
 
@@ -237,8 +234,7 @@ export function viewerFromRecord(
 const MAX_DAY = 2_932_897;
 
 /**
- * Returns the day of the last resolve. Returns undefined if the day is invalid, because an invalid day must not prevent
- * a resolve.
+ * Returns the day of the last resolve. Returns undefined if the day is invalid, so that it does not prevent a resolve.
  */
 function resolveDayOf(record: StoredRecord): number | undefined {
   const day = Number(record[FIELD.lastResolveDay]);

@@ -6,7 +6,7 @@ import type { StoreClient } from "../connection/client.ts";
 import { environmentKey, groupKey } from "../keys.ts";
 import { NOTE_RESOLVES } from "../scripts.ts";
 
-/** The notes are written this time after the first note, in milliseconds. */
+/** The time between the first note and the write of the notes, in milliseconds. */
 const WRITE_AFTER_MS = 60_000;
 
 /**

@@ -22,9 +22,8 @@ import { importGroups } from "./imports.ts";
 import { rotate, viewerDigest } from "./user-groups.ts";
 
 /**
- * The time for which Redis stores the revocation of a viewer's sessions, in milliseconds. After this time, all revoked
- * sessions have expired. The time is the sum of the longest session, the longest call, and the maximum clock
- * difference.
+ * The time for which Redis stores the revocation of a viewer's sessions, in milliseconds. The time covers the longest
+ * session, the longest call, and the maximum clock difference, so all revoked sessions have expired when it ends.
  */
 const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 

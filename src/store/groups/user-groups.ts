@@ -48,10 +48,7 @@ import {
 /** The time after the first call in which a retry with the same request id is safe, in milliseconds. */
 export const REQUEST_TTL_MS = DAY_MS;
 
-/**
- * The length of the stored digest of a viewer id, in characters. Within a group, two viewer ids must not have the same
- * digest.
- */
+/** The length of the stored digest of a viewer id, in characters. These digests must be unique in a group. */
 const VIEWER_CHARACTERS = 16;
 
 interface Found extends GroupAnswer {

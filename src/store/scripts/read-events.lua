@@ -27,8 +27,8 @@ else
   -- The limit `maxUpdates` of a day has removed updates before `trimmed`.
   if position > last or position < trimmed - 1.0 then return {'expired', nowText} end
   if position < last and position >= oldest then
-    -- A failover can lose the last events. After that, new events can get lower ids than the lost events. The event
-    -- `after` must therefore exist.
+    -- A failover can lose the last events. Later events can then get lower ids than the lost events, so `after` must
+    -- exist.
     if #read('events', position, position, '1') + #read('updates', position, position, '1') == 0 then
       return {'expired', nowText}
     end

@@ -9,7 +9,7 @@
 local first = redis.call('HMGET', request, 'parameters', 'id', 'team', 'digest')
 if first[2] then
   local key = prefix .. 'group:' .. first[2]
-  -- If the group was deleted and created again, it has another team id. In this case, the request id counts as new.
+  -- If the group was deleted and created again, it has another team id, so the request id counts as new.
   if first[3] and redis.call('HGET', key, 'g') == first[3] then
     if first[1] ~= parameters then return {'RequestIdReused', nowText} end
     return {'done', nowText, first[4] or '', first[2], unpack(redis.call('HGETALL', key))}

@@ -23,8 +23,8 @@ import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
 /**
- * The maximum age of the recorded last use of a key while a process uses the key, in milliseconds. Even if two attempts
- * to record the use fail, the recorded time is not older.
+ * The maximum age of the recorded last use of a key while a process uses the key, in milliseconds. Two attempts to
+ * record the use may fail.
  */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
@@ -111,7 +111,7 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   /**
-   * Retires keys that the ring lacks. A key is retired only if no environment needs it.
+   * Retires keys that the ring lacks, if no environment needs these keys.
    *
    * @throws StoreMisconfigured if an environment or another worker uses one of these keys, or if the search takes more
    *   than `SEARCH_MS`; the errors of `list`

@@ -3,10 +3,7 @@ import { type DefineCommand, runs } from "./command.ts";
 
 const SHELLS = Object.keys(COMPLETION_SCRIPTS) as (keyof typeof COMPLETION_SCRIPTS)[];
 
-/**
- * For each shell, the command that installs the completion script. After the installation, every new shell loads the
- * script.
- */
+/** For each shell, the command that installs the completion script, so that every new shell loads the script. */
 const INSTALL: { readonly [shell in keyof typeof COMPLETION_SCRIPTS]: string } = {
   bash: "echo 'source <(ugs completion bash)' >> ~/.bashrc",
   zsh: "echo 'source <(ugs completion zsh)' >> ~/.zshrc",

@@ -31,8 +31,8 @@ export function environmentOption(): Option {
 }
 
 /**
- * Returns the environment that the requests contain. Returns undefined if neither `--env` nor `UGS_ENV` is set. In this
- * case, the service uses the environment of the token.
+ * Returns the environment for the requests. If neither `--env` nor `UGS_ENV` is set, returns undefined, and the service
+ * uses the environment of the token.
  *
  * @throws Failure if the name is not valid
  */

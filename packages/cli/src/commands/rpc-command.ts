@@ -34,10 +34,7 @@ import {
 interface Traits {
   /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
-  /**
-   * For a time field whose text is a duration. If 1, the time is this duration in the future. If -1, the time is this
-   * duration in the past. Default: 1.
-   */
+  /** The sign of a duration in a time field: 1 for a duration from now, -1 for a duration ago. Default: 1. */
   readonly sign?: 1 | -1;
   /**
    * Set if the field is a credential: the name of the credential in the prompt. The value of the option is then the
@@ -293,8 +290,7 @@ async function readSecrets({ shell }: Session, request: object, inputs: readonly
 }
 
 /**
- * Makes a call. If the service is unavailable, the change may have been made. The hint of the failure then contains the
- * request id of the call. A retry with this `--request-id` is safe.
+ * Makes a call. If the service is unavailable, the hint of the failure contains the `--request-id` for a safe retry.
  */
 export async function repeatable<T>(
   { requestId }: { readonly requestId?: string },

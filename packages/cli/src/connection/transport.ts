@@ -11,7 +11,7 @@ const MAX_TRIES = 4;
 export interface TransportOptions {
   /** The token that each call sends. If undefined, calls send no token. */
   readonly token: string | undefined;
-  /** If this signal is aborted, the calls in flight are aborted. */
+  /** Aborts the calls in flight. */
   readonly signal: AbortSignal;
   /** Whether to retry failed calls that are safe to repeat. Default: yes. */
   readonly isRetrying?: boolean;
@@ -22,7 +22,7 @@ export interface TransportOptions {
   readonly isJson?: boolean;
 }
 
-/** Opens a Connect transport. The transport uses HTTP/1.1, because every proxy forwards HTTP/1.1. */
+/** Opens a Connect transport over HTTP/1.1, which every proxy forwards. */
 export function openTransport(connection: Connection, options: TransportOptions): Transport {
   const { url, ca, cert, key, serverName, timeoutMs } = connection;
   return createConnectTransport({

@@ -149,10 +149,7 @@ function lostFailure(problem: string, hint: string, cause: unknown): Failure {
   return new Failure(`${problem}: the secret is lost`, { exitCode: EXIT.failed, hint, cause });
 }
 
-/**
- * Writes to a stream, and waits until the stream has written the text. Otherwise, `ugs` could read pages faster than it
- * writes them.
- */
+/** Writes to a stream. Waits for the write, so that `ugs` does not read pages faster than it writes pages. */
 async function write(stream: Writable, text: string): Promise<void> {
   try {
     const written = new Promise<void>((resolve, reject) => {

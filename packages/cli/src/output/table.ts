@@ -64,10 +64,7 @@ export class Table<T> {
     return cells.map((row) => line(row, widths));
   }
 
-  /**
-   * Shortens columns step by step until a line fits. Each step shortens the widest `isFree` column. If these columns
-   * cannot become narrower, each step shortens the widest of all columns.
-   */
+  /** Shortens the widest `isFree` column repeatedly, then the widest of all columns, until a line fits. */
   #fit(widths: number[]): number[] {
     if (this.#width === undefined) return widths;
     const gaps = GAP.length * (widths.length - 1);

@@ -9,8 +9,8 @@ import { type Line, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LONG } from "./records.ts";
 
 /*
- * CSV by RFC 4180, in UTF-8. If a cell is empty, the field is not set. If a cell is empty and quoted, the field is an
- * empty text, as in PostgreSQL's COPY. If a field is an object, the cell contains JSON.
+ * CSV by RFC 4180, in UTF-8. An empty cell is an unset field. A quoted empty cell is an empty text, as in PostgreSQL's
+ * COPY. Fields that are objects are JSON.
  *
  * A surplus quote would turn the rest of the file into one record. To prevent this, only the first line of a malformed
  * record is rejected, and reading continues with the second line.

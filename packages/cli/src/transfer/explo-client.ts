@@ -10,7 +10,7 @@ import { Patience, type PatienceOptions } from "./patience.ts";
 
 interface ExploPage {
   readonly customers: readonly unknown[];
-  /** The number of all customers. Undefined if the response does not contain this number. */
+  /** The number of all customers. Undefined if the response does not contain it. */
   readonly total: number | undefined;
 }
 
@@ -36,10 +36,7 @@ const BURST = 30;
 const PACE_MS = 500;
 
 const MAX_REFUSALS = 30;
-/**
- * The pause after a rate-limit response, in milliseconds, if the response requests no pause. If the response requests a
- * pause, the pause is at most `MAX_LIMITED_MS`.
- */
+/** The default and the maximum of the pause after a rate-limit response, in milliseconds. */
 const LIMITED_MS = 60_000;
 const MAX_LIMITED_MS = 15 * 60_000;
 
@@ -60,7 +57,7 @@ export class ExploClient {
   /**
    * Reads a page of the list. The first page has the number 1.
    *
-   * @returns undefined if the number is higher than the number of the last page
+   * @returns undefined after the last page
    * @throws Failure if the request fails and another retry does not help
    */
   async page(number: number): Promise<ExploPage | undefined> {

@@ -129,7 +129,7 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   const content = contentOf(text.length, () => {
     if (!isObject(customer)) throw new BadRow("is not a customer");
     if (typeof token !== "string" || token === "") throw new BadRow("token: is missing");
-    // The text does not contain the undefined fields.
+    // Drops the undefined fields.
     return JSON.parse(text) as typeof fields;
   });
   return {

@@ -54,7 +54,7 @@ export async function exportGroups(session: Session, path: string | undefined, f
   await out.line(`exported ${count(groups)} groups of ${target.name} to ${file}`);
 }
 
-/** Writes all pages. While a page is written, the next page is already requested. @returns the number of groups */
+/** Writes all pages, and requests the next page while a page is written. @returns the number of groups */
 async function writeAll(given: {
   readonly session: Session;
   readonly flags: ExportFlags;

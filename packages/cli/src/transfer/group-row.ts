@@ -17,7 +17,7 @@ export const COLUMNS: readonly string[] = FIELDS.map(({ name }) => name);
 /** The values of a group in a file, by column. A value is null if the field is not set. */
 export type Row = { readonly [column: string]: unknown };
 
-/** The error for a row that is not a valid group. The message of the error is the reason. */
+/** The error for a row that is not a valid group. Its message is the reason. */
 export class BadRow extends Error {}
 
 /**
@@ -86,7 +86,7 @@ export function rowOf(group: UserGroup, hasToken: boolean): JsonObject {
 }
 
 function exported(field: DescField, value: unknown): unknown {
-  // If the field is not set, the result is undefined. `JSON.stringify` omits an undefined value.
+  // `JSON.stringify` drops an undefined value.
   if (field.message && isConverted(field)) return value && toJson(field.message, value as never);
   if (field.fieldKind !== "map") return value ?? null;
   return Object.fromEntries(Object.entries(value as object).sort(([a], [b]) => (a < b ? -1 : 1)));

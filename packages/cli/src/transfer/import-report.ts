@@ -51,10 +51,7 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
   };
 }
 
-/**
- * If a group has one of these results, the group in the service still differs from the input after an import. The text
- * describes the difference.
- */
+/** The differences that remain after an import, by the result for the group. */
 const KEPT: { readonly [fate in Fate]?: string } = { tokenNewer: "token (newer here)", suspended: "suspended here" };
 
 function differing({ fate, changedFields }: Done["result"]): string {

@@ -7,7 +7,7 @@ import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 const CHUNK_GROUPS = 500;
 const CHUNK_BYTES = 768 * 1024;
 
-/** The number of requests in flight. The requests can run in any order, because an import sends each id only once. */
+/** The number of requests in flight. Their order does not matter, because an import sends each id once. */
 const IN_FLIGHT = 4;
 
 export interface Done {
@@ -18,9 +18,7 @@ export interface Done {
 /** Consecutive records in one request. */
 interface Chunk {
   readonly done: Promise<readonly Done[]>;
-  /**
-   * The number of records that the source has yielded up to the end of the chunk. The number includes skipped records.
-   */
+  /** The number of records of the source up to the end of the chunk, including skipped records. */
   readonly records: number;
 }
 

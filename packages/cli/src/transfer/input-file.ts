@@ -9,9 +9,7 @@ import { readJsonLines } from "./jsonl.ts";
 import { linesOf } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
 
-/**
- * To identify a file, `identityOf` reads this number of bytes at the start of the file, and the same number at the end.
- */
+/** The number of bytes at the start and at the end of a file that identify the file. */
 const END_BYTES = 64 * 1024;
 
 /**

@@ -5,7 +5,7 @@ export interface Line {
   readonly number: number;
   /** The bytes of the line. They do not include the line ending. Empty if the line is longer than `maxBytes`. */
   readonly bytes: Buffer;
-  /** The line ending, `\n` or `\r\n`. Empty if the last line of the file has no line ending. */
+  /** The line ending: `\n`, `\r\n`, or empty at the end of the file. */
   readonly ending: string;
   readonly isTooLong: boolean;
 }

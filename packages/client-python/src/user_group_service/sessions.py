@@ -31,9 +31,9 @@ from ._session_rules import InvalidViewerSession, read_session, require_claims
 
 # Maximum accepted difference between the clocks of the service and of this machine, in seconds.
 _LEEWAY = 5
-# Time for which keys are cached, in seconds. The service sends the same time in the Cache-Control header of the keys.
+# Time for which keys are cached, in seconds, as in the Cache-Control of the service.
 _KEYS_LIFE = 600
-# Minimum time between two reads, in seconds. It limits the number of reads if a key is unknown or a read failed.
+# Minimum time between two reads if a key is unknown or a read failed, in seconds.
 _KEYS_PAUSE = 1
 # Time limit of a read, in seconds, and maximum size of the response, in bytes.
 _KEYS_TIMEOUT = 5

@@ -111,7 +111,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
           width: 1.75,
           ...(lines.length === 1 && { fill: () => colorOf(i).replace("rgb(", "rgba(").replace(")", ", 0.12)") }),
           spanGaps: true,
-          // If there is only one sample, its line is not visible. For this reason, a point shows the sample.
+          // A single sample makes no visible line, so a point shows it.
           points: { show: (self: uPlot) => self.data[0].length === 1, size: 7, fill: () => colorOf(i) },
         })),
       ],

@@ -13,7 +13,7 @@ export interface Selection {
   readonly environment?: EnvironmentName | undefined;
 }
 
-/** Reads the samples of the last hour. After that, reads new samples every `INTERVAL_MS` if the page is visible. */
+/** Reads the samples of the last hour, then reads new samples every `INTERVAL_MS` while the page is visible. */
 export function useHistory({ method = "", environment }: Selection): Watched<Hour> {
   const { admin } = useSession();
   return useWatched<Hour>(

@@ -107,8 +107,8 @@ export function AuditPage({ params }: { readonly params: Params }) {
 
 function Trail({ filters }: { readonly filters: Filters }) {
   const { admin, environment, env } = useSession();
-  // A filter may contain a relative time such as `2h`. The absolute time is calculated at the first request. All pages
-  // must use the same time, so they use the request of the first page.
+  // A time such as `2h` is relative to the time of the first request, so all pages must use the filter of the first
+  // request.
   const request = useRef<ReturnType<typeof requestOf>>();
   const list = useList(`audit ${JSON.stringify(filters)}`, "event", async (pageToken, signal) => {
     if (pageToken === "" || !request.current) request.current = requestOf(filters);
@@ -127,7 +127,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
   );
 }
 
-/** When the user starts to follow the trail, the page shows this number of past events. */
+/** The number of past events that the page shows when the user starts to follow. */
 const FIRST = 10;
 
 /** The maximum number of shown events. While a page is hidden, hundreds of thousands of events may arrive. */

@@ -215,7 +215,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
 function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable) {
   const showSecret = useSecret();
   const { caller, userGroups } = useSession();
-  // If the user tries again after a failure, the request has the same id. The service then rotates the token only once.
+  // A retry has the same id, so the service rotates the token only once.
   const requestId = useRef(newRequestId());
   const rotate = async (graceSeconds: number) => {
     const { userGroup } = await userGroups.rotateUserGroupToken({
@@ -331,7 +331,7 @@ function End({ group, again }: Acting) {
   const revoke = async () => {
     await admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
     requestId.current = newRequestId();
-    // The group has a new etag now. Read the group again, because the next change must send the new etag.
+    // The group has a new etag, which the next change must send.
     await again();
     return `Revoked the tokens of the user group ${id}.`;
   };

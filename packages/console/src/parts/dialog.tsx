@@ -97,7 +97,7 @@ export function ChangeDialog({
   const field = `To continue, type ${id}`;
   const close = () => {
     leaving.value = undefined;
-    // Clear the announcement of the dialog. Otherwise, the live region of the page would repeat this announcement.
+    // Clears the announcement of the dialog, so that the region of the page does not repeat it.
     announce("");
     onClose();
   };

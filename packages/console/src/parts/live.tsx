@@ -19,8 +19,8 @@ export function announce(text: string): void {
 }
 
 /**
- * The mounted regions. Only the last region shows the text. If a dialog is open, this is the region of the dialog,
- * because screen readers ignore content outside of an open dialog.
+ * The mounted regions. Only the last region shows the text, because screen readers ignore content outside of an open
+ * dialog.
  */
 const regions = signal<readonly symbol[]>([]);
 

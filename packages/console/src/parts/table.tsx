@@ -14,10 +14,7 @@ export interface Column<T> {
 /** The maximum number of rows that a table renders completely. A longer table renders only the visible rows. */
 const WHOLE = 200;
 
-/**
- * A long table renders this number of rows before and after the visible rows. Otherwise, the Tab key could not reach
- * the next row.
- */
+/** The number of rows that a long table renders before and after the visible rows, so that Tab reaches the next row. */
 const BEYOND = 20;
 
 /** The minimum width of a long table, in pixels. If less width is available, the table scrolls. */

@@ -1,8 +1,7 @@
 import { useState } from "preact/hooks";
 
 /**
- * Holds the texts of fields. The URL contains the initial texts. If the URL changes, the texts are reset to the texts
- * in the new URL.
+ * Holds the texts of fields whose initial texts are in the URL. If the URL changes, the texts are reset.
  *
  * @param given the text in the URL. If there are several fields, an object with the text of each field
  */

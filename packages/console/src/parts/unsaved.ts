@@ -5,8 +5,8 @@ import { useLayoutEffect } from "preact/hooks";
 const unsaved = new Set<symbol>();
 
 /**
- * The function that leaves the page. The function is called if the user confirms the loss of unsaved text. Undefined if
- * no confirmation is open.
+ * The function that leaves the page after the user confirms the loss of unsaved text. Undefined if no confirmation is
+ * open.
  */
 export const leaving = signal<(() => void) | undefined>(undefined);
 
@@ -20,7 +20,7 @@ export function useUnsaved(isUnsaved: boolean): void {
   }, [isUnsaved]);
 }
 
-/** Runs `act`. The function `act` leaves the page. If the page has unsaved text, the user must confirm first. */
+/** Runs `act`, which leaves the page. If the page has unsaved text, the user must confirm first. */
 export function leave(act: () => void): void {
   if (unsaved.size === 0) act();
   else leaving.value = act;

@@ -16,7 +16,7 @@ export interface Clients {
  * Creates clients of the service that served the page. The service may be behind a path of a proxy.
  *
  * @param token sent with every call, and stored nowhere else
- * @param signal if this signal is aborted, the calls in flight are aborted
+ * @param signal aborts the calls in flight
  */
 export function openClients(token: string, signal: AbortSignal): Clients {
   const presenting: Interceptor = (next) => (request) => {

@@ -43,8 +43,7 @@ const IDLE_MS = 15 * 60_000;
  * @throws InvalidInput if the token has invalid characters, or a role that is too low
  */
 export async function signIn(token: string): Promise<void> {
-  // A token contains only these characters. The token is sent in a header, and a header must not contain other
-  // characters.
+  // A token has only these characters, and a header must not contain other characters.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new InvalidInput("A token has no spaces, and ASCII characters only.");
   const mine = new AbortController();
   ending = mine;

@@ -8,8 +8,8 @@ const TEXT = JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name:
 const MOST = 4;
 
 /**
- * Returns the factor by which this machine is slower than the idle reference machine, from 1 to 4. If other processes
- * use this machine, the factor is higher.
+ * Returns the factor by which this machine is slower than the idle reference machine, from 1 to 4. Other load on this
+ * machine also increases the factor.
  */
 export function slowness(): number {
   const times = Array.from({ length: TIMES }, loopMs).sort((a, b) => a - b);

@@ -14,9 +14,7 @@ interface FieldPlan extends Writer {
 interface Writer {
   readonly write: (value: never, tag: number, of: never) => void;
   readonly tag: number;
-  /**
-   * For a message, the plan of the nested message. For a list or a map, the writer of the elements or of the values.
-   */
+  /** The plan of the nested message, or the writer of the list elements or map values. */
   readonly of?: MessagePlan | Writer;
 }
 

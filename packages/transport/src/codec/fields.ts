@@ -91,8 +91,8 @@ export function presentValue(message: Fields, { name, oneof, kind, zero }: Prese
 }
 
 /**
- * Returns whether a value is a plain object. Arrays and instances of classes are not plain objects. They may have a
- * `toJSON` method.
+ * Returns whether a value is a plain object. Arrays and class instances are not plain, because they may have a `toJSON`
+ * method.
  */
 export function isPlainObject(value: unknown): value is Fields {
   if (typeof value !== "object" || value === null) return false;

@@ -113,10 +113,7 @@ function jsonObject(object: Fields): string {
   return JSON.stringify(object);
 }
 
-/**
- * Throws if a value is not a JSON value. JSON.stringify would not throw. It would omit the value, write null, or call
- * `toJSON`.
- */
+/** Throws if a value is not a JSON value. JSON.stringify would omit such a value, write null, or call `toJSON`. */
 function requireJson(value: unknown): void {
   switch (typeof value) {
     case "string":

@@ -46,8 +46,7 @@ const bytes = fc.oneof(
     .map(({ chosen, ...init }) =>
       toBinary(PlainSchema, create(PlainSchema, { ...init, choice: { case: "chosenText", value: chosen } } as never)),
     ),
-  // Each field has a tag, a declared length and a content. The length of the content may differ from the declared
-  // length.
+  // A tag, a length, and content whose length may differ from the declared length.
   fc
     .array(fc.tuple(fc.integer({ min: 0, max: 130 }), fc.integer({ min: 0, max: 4 }), fc.uint8Array({ maxLength: 4 })))
     .map((parts) => new Uint8Array(parts.flatMap(([tag, length, content]) => [tag, length, ...content]))),

@@ -18,10 +18,7 @@ import { structDetour } from "./struct-detour.ts";
 
 /** Encodes and decodes the messages of a method. Throws ConnectError. */
 export interface Serialization {
-  /**
-   * Decodes plain messages, which are the most frequent messages. Returns undefined if the message is not plain. In
-   * this case, call `parse`.
-   */
+  /** Decodes plain messages, which are the most frequent ones. If the result is undefined, call `parse`. */
   readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
   /**
@@ -153,8 +150,7 @@ const MAX_TEXT_BYTES = 0x7f;
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
   if (isWellKnown(desc)) return () => undefined;
-  // If JSON sets a field of a oneof, protobuf-es must decode the message. It checks that no other field of the oneof is
-  // set.
+  // Leave JSON that sets a field of a oneof to protobuf-es, which checks that no other field of the oneof is set.
   const fields = desc.fields.filter((field) => isText(field) && !field.oneof);
   const names = new Map(fields.map(({ jsonName, localName }) => [jsonName, localName]));
   return (bytes) => {

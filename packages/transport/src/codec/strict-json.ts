@@ -23,8 +23,8 @@ const fieldsToCheck = fieldsLeadingTo(
 
 /**
  * Refuses invalid JSON that protobuf-es accepts. Examples: the duration `300s of grace`, the time
- * `2026-02-30T00:00:00Z`, and an unknown enum name. For an unknown enum name, protobuf-es uses the default value. Let
- * protobuf-es decode the JSON before you call this function, because protobuf-es refuses all other invalid JSON.
+ * `2026-02-30T00:00:00Z`, and an unknown enum name. For an unknown enum name, protobuf-es uses the default value. Call
+ * this function after protobuf-es, which refuses all other invalid JSON.
  *
  * @throws FieldError for a field; Error if the whole message is a duration or a time. The error has the message of
  * protobuf-es
@@ -48,8 +48,8 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // `jsonName` and `name` are often equal. If they were not in a Set, each level would be checked twice, so the time
-    // would be exponential in the depth.
+    // `jsonName` and `name` are often equal. The Set prevents a second check of each level, because the time would then
+    // be exponential in the depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

@@ -26,8 +26,8 @@ export function copyOf(body: Uint8Array, capacity: number): Buffer {
 }
 
 /**
- * Reads and discards up to 16 MiB of a source. Removes the previous reader first, because the previous reader could
- * pause the source or buffer the data.
+ * Reads and discards up to 16 MiB of a source. Removes the previous reader, which could pause the source or buffer the
+ * data.
  *
  * @param onTooMuch called for each chunk beyond the limit
  */

@@ -324,7 +324,7 @@ export class Http1Connection {
     } else if (res?.headersSent) {
       socket.destroy();
     } else if (!res && (this.#isOver || error.code === "HPE_CLOSED_CONNECTION")) {
-      // The last response is written. Requests after this response receive no response.
+      // The last response is written. Later requests get no response.
       endSocket(socket);
     } else {
       const { status, headers, body } = context.refuse(parserRefusal(error, context.limits), {});

@@ -88,11 +88,10 @@ export function bytesOf(session: Http2Session): { readonly written: number; read
 }
 
 /**
- * Ends an HTTP/2 session whose client does not answer a PING within `UNANSWERED_CHECKS` checks. The answer is missing
- * if the client is gone or does not read. It is missing if the client sends an endless header, because an answer cannot
- * interrupt a header. It is missing as well if the session is broken. On Node 20, a protocol error or many fast resets
- * break a session. A broken session stops reading, emits no event, and stays open even if the client closes the
- * connection.
+ * Ends an HTTP/2 session whose client does not answer a PING within `UNANSWERED_CHECKS` checks. Such a client is gone,
+ * does not read, or sends an endless header, which an answer cannot interrupt. Or the session is broken. On Node 20, a
+ * protocol error or many fast resets break a session. A broken session stops reading, emits no event, and stays open
+ * even if the client closes the connection.
  *
  * Sends a PING if the session has sent no data since the last check.
  */
@@ -110,8 +109,7 @@ function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): voi
     const { taken } = bytesOf(session);
     const hasSent = taken !== takenBefore;
     takenBefore = taken;
-    // A destroyed session cannot send a PING. The client of a destroyed session has as much time to close the
-    // connection as another client has to answer a PING.
+    // A destroyed session cannot send a PING. Its client has as much time to close the connection as to answer a PING.
     if (session.destroyed) unanswered ??= 0;
     // A paused session is not read, so the answer to a PING cannot arrive.
     else if (peer.isPaused) return;

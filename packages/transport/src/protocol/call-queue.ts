@@ -319,9 +319,9 @@ export class CallQueue {
 
   /**
    * Resumes a paused connection of a caller if the server may read more calls of the caller. Resumes a connection as
-   * well if the queue has taken `MAX_HTTP2_STREAMS` calls of the caller since the last resumption. If this second rule
-   * did not exist, calls of the caller on other connections, such as HTTP/1.1, could keep the connection paused.
-   * Resumes all connections of the caller if no call of the caller waits.
+   * well if the queue has taken `MAX_HTTP2_STREAMS` calls of the caller since the last resumption. Otherwise the
+   * caller's calls on other connections, such as HTTP/1.1, could keep the connection paused. Resumes all connections of
+   * the caller if no call of the caller waits.
    */
   #resume(group: Group, line: Line): void {
     const isEmpty = line.calls.length === 0;

@@ -180,7 +180,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly header: Headers;
   readonly contextValues: ContextValues;
   readonly message: Message;
-  /** A property and not a getter. If an interceptor copies the request by spread syntax, the copy contains the call. */
+  /** Not a getter, so that a spread copy of the request also contains the call. */
   readonly call: Call;
 
   constructor(call: Call, { desc }: UnaryMethod, message: Message) {
@@ -203,8 +203,8 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
 }
 
 /**
- * The context that an implementation receives. Interceptors may replace the request. The context contains the values of
- * the request that the last interceptor has passed on.
+ * The context that an implementation receives. Contains the values of the request that the last interceptor has passed
+ * on.
  */
 class CallHandlerContext implements HandlerContext {
   readonly method: UnaryRequest["method"];

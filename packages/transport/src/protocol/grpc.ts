@@ -146,10 +146,7 @@ export function errorTrailers(error: ConnectError): HeaderRecord {
   return recordOf(grpc.setTrailerStatus(new Headers(), wellFormed(error)));
 }
 
-/**
- * Creates a response that contains only an error. gRPC sends the trailers as headers. gRPC-Web sends the trailers in
- * the body.
- */
+/** Creates a response that contains only an error. gRPC sends the trailers as headers, gRPC-Web in the body. */
 export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpResponse {
   const headers: HeaderRecord = { "content-type": format.responseType };
   if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...trailers }, body: "" };

@@ -3,10 +3,7 @@ import { ConnectError, type ConnectRouter, type HandlerContext, type Interceptor
 import { type Plain, PlainSchema } from "../gen/talk/v1/plain_pb.ts";
 import { type Talk, TalkSchema, TalkService } from "../gen/talk/v1/talk_pb.ts";
 
-/**
- * Messages of the test service. The messages of `Tell` are plain. The messages of all other methods have every kind of
- * field.
- */
+/** Messages of the test service. Only `Tell` has plain messages. All other messages have every kind of field. */
 export type Spoken = Talk | Plain;
 
 type Fields = readonly (readonly [string, string])[];

@@ -42,8 +42,8 @@ local function obsoleteEntries(id, record, digest, graceMs)
   return entriesOf(id, previous, graceMs == '0' and record[1] ~= digest and record[1])
 end
 
--- Returns the next generation of a group's viewer sessions. A generation is a time. It cannot be a counter, because
--- after a loss of data, a counter would return an old generation again, and revoked sessions would become valid.
+-- Returns the next generation of a group's viewer sessions. A generation is a time, not a counter. After a loss of
+-- data, a counter would return an old generation again, and revoked sessions would become valid.
 local function nextGeneration(last)
   return string.format('%.0f', math.max(now, (tonumber(last or '0') or 0) + 1.0))
 end
