@@ -51,7 +51,7 @@ const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 const STAGGER = ["-r", "1", "--rate-period=1ms"];
 
 /**
- * Makes a number of calls as fast as possible. The number of calls is fixed, and not the duration. So no call is cut
+ * Makes a number of calls as fast as possible. The number of calls is fixed, but the duration is not. So no call is cut
  * off at the end, and the result counts every call.
  *
  * @throws if a call fails
@@ -130,7 +130,7 @@ function numbers(text: string, pattern: RegExp): number[] {
   return (pattern.exec(text) ?? []).slice(1).map(Number);
 }
 
-/** Reads h2load's log, and then deletes the log. Otherwise, the next load would append to the same log. */
+/** Reads h2load's log. Then deletes the log, so that the next load does not append to it. */
 export function readLog(path: string): LogRow[] {
   const lines = readFileSync(path, "utf8").split("\n").filter(Boolean);
   rmSync(path);

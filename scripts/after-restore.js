@@ -1,7 +1,7 @@
 /*
  * Prints the changes that must be repeated after Redis was restored from a backup. The restore brings back tokens,
  * groups and environments that were revoked or deleted after the backup. The input is the audit trail of an environment
- * from the time of the backup, in the format of `ugs audit --json`. The output is a list of `ugs` commands:
+ * since the time of the backup, in the format of `ugs audit --json`. The output is a list of `ugs` commands:
  *
  *   ugs audit --env ENV --since TIME --limit 1000000 --json > trail.jsonl
  *   node scripts/after-restore.js ENV < trail.jsonl > again.sh
@@ -31,7 +31,7 @@ function eventOf(line, i) {
 const lines = (await text(process.stdin)).split("\n");
 const events = lines.flatMap((line, i) => (line.trim() === "" ? [] : [eventOf(line, i)]));
 if (events.length === 0) {
-  console.error("no events: if the trail covers the time since the backup, you do not need to repeat a change");
+  console.error("no events: if the trail covers the time since the backup, you do not need to repeat any change");
 }
 // The input has the newest events first. Reverse the input, and then sort by time. The sort is stable, so events with
 // the same time stay in the reversed order.
@@ -69,7 +69,7 @@ if (lastOfIt?.method === "DeleteEnvironment") {
 
 if (ofEnvironment.some(({ method, actorId }) => method === "RotateSigningKey" && actorId !== "service"))
   console.log(
-    "# signing keys: the restore has undone a rotation; if an old key has leaked: ugs signing-key rotate --end-sessions",
+    "# signing keys: the restore has undone a rotation; if an old key has leaked, run: ugs signing-key rotate --end-sessions",
   );
 for (const [id, methods] of methodsBy("apiTokenId")) {
   if (methods.includes("RevokeApiToken")) write(`ugs token revoke ${ENV} --yes -- ${quoted(id)}`);
@@ -80,7 +80,7 @@ for (const [id, methods] of methodsBy("apiTokenId")) {
     write(`[ -e ${file} ] || ugs token rotate ${ENV} --out ${file} -- ${quoted(id)}`);
   } else if (methods.includes("CreateApiToken"))
     console.log(`# API token ${id} is lost if it was created after the backup: create another token`);
-  else console.log(`# API token ${id}: its name or expiry time was changed (ugs token update)`);
+  else console.log(`# API token ${id}: its name or expiry time was changed: repeat ugs token update`);
 }
 for (const [id, methods] of methodsBy("userGroupId")) {
   // If a group was deleted, the events after the deletion concern a new group with the same id.
@@ -99,6 +99,6 @@ for (const [id, methods] of methodsBy("userGroupId")) {
     const named = `# user group ${JSON.stringify(id)}`;
     if (methods.includes("UpdateUserGroup")) console.log(`${named}: an update is lost: repeat it`);
     if (methods.includes("RevokeViewerSessions"))
-      console.log(`${named}: revoked viewer sessions are valid again, for at most an hour: ugs viewer session revoke`);
+      console.log(`${named}: revoked sessions are valid again for up to an hour: repeat ugs viewer session revoke`);
   }
 }

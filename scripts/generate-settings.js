@@ -1,5 +1,5 @@
-// Writes the settings from the table in src/config/settings.ts into three files. README.md gets a table, deno.json the
-// variables that Deno may read, and the Helm chart the permitted values. Node 20 does not run TypeScript, so this
+// Writes the settings from the table in src/config/settings.ts into three files. README.md gets a table. deno.json gets
+// the variables that Deno may read. The Helm chart gets the permitted values. Node 20 does not run TypeScript, so this
 // script bundles src/config/settings.ts first.
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";

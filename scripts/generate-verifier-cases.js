@@ -159,7 +159,8 @@ malformed(
   `${head}.${payload}.${signature.slice(0, -2)}ª${signature.slice(-1)}`,
 );
 {
-  // The length is one byte above a multiple of three, so that both parts have unused bits and would have padding.
+  // The lengths of the claims and of the header are one byte above a multiple of three. So the base64 of each part has
+  // unused bits, and would have padding.
   const spare = (text) => (text.length % 3 === 1 ? text : null);
   const long =
     spare(JSON.stringify(CLAIMS)) ??

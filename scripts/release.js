@@ -180,12 +180,12 @@ function sbom() {
     writeFileSync(join(tree, path, "package.json"), JSON.stringify(manifest));
   }
   cpSync(join(ROOT, "package-lock.json"), join(tree, "package-lock.json"));
-  // Do not use `npm sbom --omit=dev`: if both the service and a test tool need a package, it omits the package.
+  // Do not use `npm sbom --omit=dev`: if both the service and a test tool need a package, npm omits the package.
   // Instead, remove the test tools from the lock file first.
   run("npm", ["install", "--silent", "--package-lock-only", "--ignore-scripts", "--offline", "--no-audit"], tree);
   const args = ["sbom", "--package-lock-only", "--sbom-format=cyclonedx", "--sbom-type=application"];
   const document = JSON.parse(run("npm", args, tree).toString());
-  // `npm sbom` has set the name of the folder, so replace it with the published name.
+  // `npm sbom` uses the name of the folder as the name of the component. Replace this name with the published name.
   document.metadata.component.name = names.npm.service;
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }

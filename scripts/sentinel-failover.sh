@@ -70,8 +70,8 @@ grep -q 'state=online' <<<"$replication" || fail "the master $old_host:$old_port
 
 say "pausing the changes of $old_host:$old_port"
 ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null || fail "$old_host:$old_port refuses CLIENT PAUSE"
-# Wait until all replicas have all data, because Sentinel may promote any of them. Repeat the pause, so that it does not
-# end before.
+# Wait until all replicas have all data, because Sentinel may promote any of them. Repeat the pause during this time, so
+# that it does not end too early.
 until in_step; do
   if [ $SECONDS -ge $step_seconds ]; then
     ask_old CLIENT UNPAUSE >/dev/null || true

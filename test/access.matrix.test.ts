@@ -55,7 +55,7 @@ describeMatrix((place, row) => {
       expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND" });
     });
 
-    it("reports the missing token before other errors of the request", async () => {
+    it("reports the missing token if the request also has other errors", async () => {
       const { client } = place;
       const { fields } = await failureOf(client.getUserGroup({ userGroupId: "" }, {}));
       expect(fields).toMatchObject({ code: "unauthenticated", violations: [] });

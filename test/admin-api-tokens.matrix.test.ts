@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       }
     });
 
-    it("cannot give an API token an expiry time after their own expiry time", async () => {
+    it("cannot set an expiry time after their own, and cannot rotate an API token that expires after them", async () => {
       const environment = customerOf(server);
       const expireTime = inFuture(HOUR_MS);
       const create = (by: ReturnType<typeof admin>, given: object) =>
@@ -119,8 +119,8 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // A rotation returns a new secret. So a caller must not rotate a token that expires later than the caller's
-      // token. Otherwise, the caller would still have access after the caller's token has expired.
+      // A rotation returns a new secret. If a caller could rotate a token that expires later than the caller's token,
+      // the caller would still have access after the caller's token has expired.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);

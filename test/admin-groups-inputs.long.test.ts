@@ -28,8 +28,8 @@ const BY_ID = ["LookupUserGroup", "DeleteUserGroup", "RevokeUserGroupTokens"] as
 const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
   ...PAGED.flatMap((method) => [
     ...[-1, 1001, 2 ** 31 - 1].map((pageSize) => [method, { pageSize }, "page_size"] as const),
-    // Invalid page tokens. In order, they are not base64url, padded, not canonical, not UTF-8, of another list, or have
-    // another length.
+    // Invalid page tokens, in this order: not base64url, padded, not canonical, not UTF-8, two tokens of other lists,
+    // and two tokens with a wrong length.
     ...["!", "YQ==", "YR", "_w", base64("id"), base64("acme/"), base64("x".repeat(12)), base64("x".repeat(13))].map(
       (pageToken) => [method, { pageToken }, "page_token"] as const,
     ),

@@ -28,7 +28,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = () => root(adminToken.text);
   const own = () => grpcClients(server);
 
-  it("looks up a group without its token, and creates no missing group", async () => {
+  it("looks up a group by id, and does not create a missing group", async () => {
     const userGroupId = newId();
     const missing = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
     for (const call of [admin().lookupUserGroup, admin().deleteUserGroup, admin().revokeUserGroupTokens]) {

@@ -33,8 +33,8 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
     ["ListApiTokens", { pageSize }, "page_size"] as const,
     ["ListAuditEvents", { pageSize }, "page_size"] as const,
   ]),
-  // Invalid page tokens. In order, they are not base64url, padded, of another list, a path, not canonical, not UTF-8,
-  // or too long.
+  // Invalid page tokens, in this order: not base64url, padded, of another list, a path, not canonical, not UTF-8, and
+  // too long.
   ...["!", "YQ==", base64("a/Customer/"), base64("../a"), "YR", "_w", text(2049)].flatMap((pageToken) => [
     ["ListEnvironments", { environment: undefined, pageToken }, "page_token"] as const,
     ["ListApiTokens", { pageToken }, "page_token"] as const,

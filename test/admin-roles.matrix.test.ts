@@ -102,7 +102,7 @@ function verdictOf(thrown: unknown): string {
   return [info?.reason, needed].filter((part) => part !== undefined).join(" ");
 }
 
-it("every method is in the table", () => {
+it("the table of required roles contains every method", () => {
   expect([...ACCESS.keys()].map(nameOf).sort()).toEqual(Object.keys(NEEDED).sort());
 });
 
@@ -184,7 +184,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     }
   });
 
-  it("a role that is too low is reported before other errors of the request", async () => {
+  it("a role that is too low is reported if the request also has other errors", async () => {
     const path = "/usergroup.v1.UserGroupService/UpdateUserGroup";
     const headers = { ...headersOf("read"), "content-type": "application/json" };
     const answer = await fetch(server.url + path, { method: "POST", headers, body: "no JSON" });
@@ -192,7 +192,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     expect(await answer.json()).toMatchObject({ code: "permission_denied" });
   });
 
-  it("role read returns existing groups, and creates no missing group", async () => {
+  it("role read returns existing groups, and does not create a missing group", async () => {
     const reader = grpcClients(server, tokens.read ?? "");
     const missing = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
     const userGroupId = "read, not created";

@@ -56,7 +56,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(twice).toEqual({ code: "NotFound", reason: "API_TOKEN_NOT_FOUND" });
   });
 
-  it("lets an API token of role admin manage the API tokens of its environment without naming the environment", async () => {
+  it("lets an API token of role admin manage the API tokens of its environment, even if the requests name no environment", async () => {
     const { token, id } = await issueToken(server, "admin");
     const own = admin(token);
     for (const environment of [undefined, customerOf(server)]) {

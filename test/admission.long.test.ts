@@ -111,7 +111,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     });
   }
 
-  it("the missing token is reported before other errors of a request", async () => {
+  it("the missing token is reported if the request also has other errors", async () => {
     const json = { "content-type": "application/json" };
     for (const [path, headers, way] of [
       ["/api/user", { "content-type": "text/plain" }, "rest"],

@@ -85,7 +85,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(low.token))).status).toBe(403);
   });
 
-  it("include guesses of ADMIN_TOKEN, but the correct ADMIN_TOKEN is accepted above the limit", async () => {
+  it("include guesses of ADMIN_TOKEN, but the correct ADMIN_TOKEN is accepted even if the limit is exceeded", async () => {
     const server = await start();
     const list = (token: string) =>
       http1(server.url, "/usergroup.admin.v1.AdminService/ListEnvironments", {
@@ -107,8 +107,8 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     const server = await start({ TRUSTED_PROXIES: "127.0.0.0/8, 10.0.0.0/8" });
     const by = (forwardedFor: string) => ({ "x-forwarded-for": forwardedFor });
     expect(await guesses(server, 4, by("203.0.113.1"))).toEqual([401, 401, 401, 429]);
-    // A client can send this header with any addresses, even with addresses of proxies. The trusted proxies add their
-    // addresses on the right, so an address that the client sends stands further left and must not count.
+    // A client can send this header with any addresses, even with addresses of proxies. Each trusted proxy appends the
+    // address of its client on the right. So addresses that the client claims stand on the left, and must not count.
     expect(await guesses(server, 1, by("203.0.113.99, 203.0.113.1"))).toEqual([429]);
     expect(await guesses(server, 1, by("198.51.100.1, 203.0.113.1, 10.0.0.9"))).toEqual([429]);
     expect(await guesses(server, 1, by("::ffff:203.0.113.1"))).toEqual([429]);

@@ -662,7 +662,10 @@ function expectFocus(locator: Locator, what: string): Promise<boolean> {
   return waitFor(`${what} has the focus`, () => locator.evaluate((each) => each === document.activeElement));
 }
 
-/** Measures a long table in the next frame. Returns the number of visible positions that have no row, and sizes. */
+/**
+ * Measures a long table in the next frame. Returns the number of visible positions without a row, the heights of the
+ * rows, and the widths of the columns.
+ */
 function rowsInSight(page: Page) {
   return page.evaluate(async () => {
     await new Promise(requestAnimationFrame);

@@ -47,7 +47,10 @@ import { REQUEST_TTL_MS } from "../src/store/groups/user-groups.ts";
 import { MAX_ACTIVE } from "../src/webhooks/engine.ts";
 import { MAX_ANSWER_BYTES } from "../src/webhooks/sender.ts";
 
-/** Returns the validation rules of a field. Fails the test if the kind of the rules is not `kind`, such as `string`. */
+/**
+ * Returns the validation rules of a field. If the rules have another kind than `kind`, fails the test. A kind is the
+ * name of a type, such as `string`.
+ */
 function rulesOf<Kind extends NonNullable<FieldRules["type"]["case"]>>(
   desc: DescMessage,
   name: string,
@@ -108,8 +111,7 @@ describe("the documented limits equal the limits of the code", () => {
       ["groups of an import", groups.maxItems],
       ["items of a page", 1, page.lessThan.value, MAX_PAGE_BYTES],
       ["imported token of another system", imported.minLen, imported.maxLen],
-      // One environment number is never used. So the maximum number of environments is one less than the number of
-      // numbers.
+      // One of the `ENVIRONMENT_NUMBERS` numbers is never used, so the maximum number of environments is one less.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
       ["violations in an error", MAX_VIOLATIONS],

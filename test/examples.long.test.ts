@@ -19,7 +19,7 @@ const EXAMPLES = [
 
 const read = (name: string, file: string) => readFileSync(join(ROOT, "examples", name, file), "utf8");
 
-/** Returns a faster form of the install commands. They use the pip of the tests, and do not compile Python files. */
+/** Returns faster install commands. These commands use the pip of the tests, and do not compile Python files. */
 function quickly(install: string): string {
   const requirements = join(ROOT, "packages/client-python/requirements.txt");
   const programs = pythonPrograms("client-python", requirements, "the example in Python is");

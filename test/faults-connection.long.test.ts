@@ -15,7 +15,7 @@ import { grpcClients, succeeds } from "./support/rpc.ts";
 import { groupKeyOf } from "./support/stored-keys.ts";
 
 describeWithRedis("a connection that breaks with pending replies", () => {
-  it("is replaced only once, even if its commands would time out after the new connection is ready", async () => {
+  it("is replaced only once, even if the timeout of its commands ends after the new connection is ready", async () => {
     const redis = await newRedis();
     let ready = 0;
     const client = await newStoreClient(redis, { timeoutMs: 1500, onReady: () => ready++ });
@@ -26,7 +26,8 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     await redis.restart();
     expect(await lost).toBe(false);
     await waitFor("the connection is ready again", () => ready === 2);
-    // Wait for longer than the timeout of the commands on the old connection. This timeout must not break the new one.
+    // Wait for longer than the timeout of the commands on the old connection. This timeout must not break the new
+    // connection.
     const end = performance.now() + 2500;
     for (let pings = 0; performance.now() < end; pings++) {
       await client.check("reads").catch((error) => expect.fail(`ping ${pings}: ${error.cause?.message}`));

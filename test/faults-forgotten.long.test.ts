@@ -42,7 +42,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     expect(new Set(teamIds).size).toBe(keys.length);
   });
 
-  it("receives the environments and keys again after an operator has accepted the empty Redis", async () => {
+  it("receives the environments and keys again if it restarts empty, and an operator accepts its data", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const stored = async () => {

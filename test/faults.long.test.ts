@@ -14,8 +14,9 @@ const TIMEOUT_MS = 500;
 const SLACK_MS = 20_000;
 
 /**
- * Redis writes each change to the file before it acknowledges the change. With the default, Redis may write up to two
- * seconds later. If the killed Redis lost its identity, the service would refuse the restarted Redis.
+ * With these options, Redis writes each change to its append-only file before it acknowledges the change. With the
+ * default of `appendfsync`, Redis may write the change up to two seconds later. If the killed Redis lost its identity,
+ * the service would refuse the restarted Redis.
  */
 const DURABLE = ["--appendonly", "yes", "--appendfsync", "always"];
 

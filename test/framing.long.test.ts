@@ -8,7 +8,7 @@ import { newServer, suiteServer } from "./support/opened.ts";
 
 /**
  * A request that follows an ambiguous request on the same connection. If the server misread the end of the ambiguous
- * request, the client would take the response to one request for the response to the other.
+ * request, the client would assign the responses to the wrong requests.
  */
 const NEXT = "GET /healthz?next HTTP/1.1\r\nHost: x\r\n\r\n";
 const chunked = "3\r\nabc\r\n0\r\n\r\n";
@@ -101,7 +101,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
     ["a request", NEXT],
     ["bytes that are not HTTP", "\0\0\0\r\n\r\n"],
     ["a part of a request", "GET /healthz HT"],
-  ])("with `Connection: close` are answered if the client then sends %s", async (_what, behind) => {
+  ])("with `Connection: close` are answered even if the client then sends %s", async (_what, behind) => {
     for (const pace of PACES) {
       const request = "GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
       const { statuses } = await answersTo(
@@ -112,12 +112,12 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
     }
   });
 
-  it("are answered if they precede invalid bytes", async () => {
+  it("are answered even if invalid bytes follow them", async () => {
     const request = `GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nAuthorization: Token ${server.tokens.customer}\r\n\r\n`;
     expect((await answersTo(`${request.repeat(5)}\0\0\0\r\n\r\n`)).statuses).toEqual([200, 200, 200, 200, 200]);
   });
 
-  it("are rejected after the responses to earlier requests if their body is invalid", async () => {
+  it("with an invalid body are rejected after the responses to earlier requests", async () => {
     const authorization = `Authorization: Token ${server.tokens.customer}\r\n`;
     const get = `GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\n${authorization}\r\n`;
     const put = `PUT /api/user HTTP/1.1\r\nHost: x\r\n${authorization}Transfer-Encoding: chunked\r\n\r\n5\r\nab`;

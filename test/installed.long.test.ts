@@ -44,7 +44,7 @@ function newTarball(): string {
 
 /**
  * Creates a home folder that has no caches, and a registry that contains only the packed service. Returns an empty
- * folder, and the environment variables with which commands use this home folder and this registry.
+ * folder, and environment variables. With these variables, commands use this home folder and this registry.
  */
 async function newHome(): Promise<{ readonly cwd: string; readonly env: { readonly [name: string]: string } }> {
   const tarball = newTarball();

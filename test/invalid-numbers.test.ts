@@ -14,7 +14,10 @@ import { ADMIN_TOKEN } from "./support/server.ts";
 const DAY = 86_400n;
 const YEAR_10000 = 253_402_300_800n;
 
-/** Values, by type, that JSON cannot express or that the type forbids. Binary messages can contain these values. */
+/**
+ * Maps the name of a type to values that JSON cannot express, or that the type forbids. Binary messages can contain
+ * these values.
+ */
 const INVALID: { readonly [typeName: string]: readonly (readonly [what: string, value: object])[] } = {
   "google.protobuf.Struct": [
     ["NaN", { a: Number.NaN }],

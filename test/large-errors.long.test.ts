@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
   const QUOTED = ["grpc-encoding", "grpc-timeout"] as const;
 
   it.each([GET, "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"])(
-    "of %s about a long header quotes only a part of the header",
+    "about a long header in a call of %s quotes only a part of the header",
     async (path) => {
       const session = connect(server.url);
       const ended: string[] = [];

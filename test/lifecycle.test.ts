@@ -102,13 +102,13 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   await waitFor("GOAWAY arrives", () => goaway !== undefined);
   const wasClosed = says(server, "closed");
   proxy.allow(Number.POSITIVE_INFINITY);
-  // The health check may wait for the store as well, so allow requests before this line.
+  // The health check of the watcher may wait for the store as well. So the line above first lets the requests pass.
   await watching;
   return {
     wasClosed,
     answers: [(await grpc)?.userGroup?.name, (await rest).status, await status],
     code: await server.exited(),
-    reported: ["shutting down", "closed", "not closed in time"].map((text) => says(server, text)),
+    reported: ["shutting down", "closed", "could not be closed"].map((text) => says(server, text)),
     goaway,
     idleFrames: http2?.frames().map(({ type }) => type),
     // If the store responds too late for a health check, the watcher may receive other statuses between these two.
@@ -191,7 +191,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
     expect(await server.exited()).toBe(0);
     await expect(call).rejects.toThrow();
     await ended;
-    const late = server.log().find(({ msg }) => msg === "not closed in time");
+    const late = server.log().find(({ msg }) => msg === "could not be closed");
     expect(late).toMatchObject({ failed: ["calls in flight"] });
   });
 

@@ -95,7 +95,7 @@ describeWithRedis("the memory of a group in Redis", () => {
     expect(await grow(long)).toBeLessThanOrEqual(1750);
     await redisOf(client).config("SET", "hash-max-listpack-value", "1024");
     const text = [long.name, JSON.stringify(long.mapping), JSON.stringify(long.properties)].join("");
-    // The record also contains the id, a token of 42 characters, a team id and three times.
+    // The record also contains the id, a token of 42 characters, a team id and three timestamps.
     expect(await grow(long)).toBeLessThanOrEqual(1.9 * (text.length + 13 + 42 + 16 + 3 * 13));
   });
 });

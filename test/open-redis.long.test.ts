@@ -18,14 +18,12 @@ import {
 import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-/**
- * Short timeouts for the cases in which Redis does not respond. In these cases, the test waits for the whole timeout.
- */
+/** Short timeouts for a Redis that does not respond, because the test then waits for the whole timeout. */
 const BRIEFLY = { timeoutMs: 500, connectMs: 2000 };
 
 /**
  * Returns the reason why the service cannot use a Redis. If the service can use the Redis, returns `opened`. The
- * default timeouts are long, so that no timeout ends on a busy machine.
+ * default timeouts are long, so that commands do not time out on a busy machine.
  */
 async function fault(url: string, options: Partial<OpenOptions> = {}) {
   const patiently = { timeoutMs: 10_000, connectMs: 60_000 };
@@ -154,7 +152,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
   });
 
   it.each(["redis", "redis-sentinel", "redis-cluster"])(
-    "the error names the right scheme if %s and its TLS variant are confused",
+    "the error names the right scheme if REDIS_URL has %s instead of its TLS variant, or the reverse",
     async (scheme) => {
       const [port, withTls] = [await freePort(), scheme.replace("redis", "rediss")];
       const plain =

@@ -188,7 +188,7 @@ describe("pipelined HTTP/1.1 requests", () => {
     }
   });
 
-  it("are answered if a malformed request follows them", async () => {
+  it("are answered even if a malformed request follows them", async () => {
     const raw = await dial(port.url, `${pipeline}GET / HTTP/1.1\r\nmalformed\r\n\r\n`);
     await waitFor("the connection is closed", () => raw.isClosed);
     const statuses = raw

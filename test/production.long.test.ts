@@ -17,7 +17,8 @@ async function listens(cwd: string, command: string, env: { readonly [name: stri
 }
 
 /**
- * Creates, updates, rotates and resolves a group. The store runs Lua scripts for these calls, so they must be present.
+ * Creates, updates, rotates and resolves a group. The store runs Lua scripts for these calls, so a missing script makes
+ * a call fail.
  */
 async function useEveryScript(url: string, apiToken: string): Promise<void> {
   const headers = { authorization: `Token ${apiToken}`, "content-type": "application/json" };

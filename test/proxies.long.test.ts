@@ -108,8 +108,8 @@ const own = Object.values(networkInterfaces()).flatMap((each = []) => each.map((
 describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
   const start = () => newServer({ runtime, env: { TRUSTED_PROXIES: own.join(","), AUTH_FAILURE_LIMIT: "3/1h" } });
   /**
-   * Expects responses over HTTP, even to a request with the largest body. Expects that
-   * authentication failures count for the address that the proxy reports.
+   * Expects responses over HTTP, even to a request with the largest body. Expects that authentication failures count
+   * for the address that the proxy reports.
    */
   const takesHttp = async (url: string, server: TestServer) => {
     const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };

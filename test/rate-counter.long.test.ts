@@ -44,7 +44,7 @@ describeWithRedis("rate limit counts in Redis", () => {
     const left = await operator.pttl(`ug:rate:${kind}:key 0`);
     expect(left).toBeGreaterThan(0);
     expect(left).toBeLessThanOrEqual(60_000);
-    // The first call begins the window. The calls that follow do not make the window longer, so the next window begins.
+    // The first call begins a window of one second. Later calls do not extend this window, so a new window begins.
     const short = rateCounter(clients[0] as StoreClient, { kind: newKind(), limit: { max: 1, windowSeconds: 1 } });
     await short.add("a", 5);
     await waitFor("the next window has begun", async () => (await short.add("a", 1)).total === 1);

@@ -50,7 +50,7 @@ const REFUSALS: { readonly [what: string]: Refusal } = {
   },
 };
 
-/** Returns the readiness for reads and for changes that the paths, the health service and the metrics report. */
+/** Queries the paths, the health service and the metrics. Returns their answers about reads and about changes. */
 async function signalsOf(server: TestServer) {
   const health = healthOf(server);
   const [reads, changes, metrics] = [

@@ -64,7 +64,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
   });
 
   it.each(["&ug:revoked", "+subscribe", "+publish"])(
-    "without %s, a change of signing keys reaches other workers within API_TOKEN_CACHE, and a warning reports this",
+    "without %s, a change of signing keys reaches other workers within API_TOKEN_CACHE, and the server logs a warning",
     async (right) => {
       const own = await newRedis(["--appendonly", "yes"]);
       const rights = documentedRights().filter((each) => each !== right);

@@ -19,7 +19,7 @@ const names = JSON.parse(readFileSync(`${ROOT}/release.json`, "utf8")) as {
 
 const PLATFORMS = [`${process.platform}/${process.arch.replace("x64", "amd64")}`, "windows/arm64"];
 
-/** The names of a fork. Only the names of the Go modules and of the Terraform provider are those of this repository. */
+/** The names of a fork. Only the Go modules and the Terraform provider keep the names of this repository. */
 const FORK = {
   repository: "https://git.example.org/acme/groups",
   npm: { service: "@acme/groups", client: "@acme/groups-client", transport: "@acme/transport" },
@@ -152,7 +152,7 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
     for (const name of ["vitest", "typescript", "testing"]) expect(components).not.toContain(name);
   });
 
-  it("writes the tags of the service and of the Go modules, whose go.mod files have the published paths", () => {
+  it("writes the tags of the service and of the Go modules, and each go.mod has the published module path", () => {
     expect(readFileSync(join(release, "TAGS"), "utf8")).toBe(
       [`v${version}`, `packages/client-go/v${version}`, `packages/terraform-provider/v${version}`, ""].join("\n"),
     );

@@ -66,7 +66,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
 
     // Only the viewer path accepts forms.
     const refused = REFUSED.filter(([, , , sent]) => sent !== FORM || path !== "/api/viewer");
-    it.each(refused)("case %$ with %s", async (reason, status, code, sent) => {
+    it.each(refused)("request %$ with the reason %s", async (reason, status, code, sent) => {
       const { type, body = "{}", authorization = admin.authorization, behind = "" } = sent;
       const headers = {
         ...(type !== undefined && { "content-type": type }),

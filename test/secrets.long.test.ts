@@ -190,7 +190,7 @@ async function migrating(server: TestServer, secrets: Set<string>): Promise<void
   for (const { providedId } of userGroups) await root.deleteUserGroup({ environment, userGroupId: providedId });
 }
 
-/** Makes calls that the service rejects. They contain tokens in places that a log line could contain. */
+/** Makes calls that the service rejects. The calls contain tokens in values that a log line could include. */
 async function failures(server: TestServer, tokens: { first: string; third: string; fifth: string }): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const current = (value: string) => ({ group: { case: "currentToken", value } as const });

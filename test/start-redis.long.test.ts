@@ -92,7 +92,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(output).toMatch(/cannot use Redis: the user in REDIS_URL lacks rights .*ACL SETUSER NAME \+time\n/);
   });
 
-  it("logs neither user nor password, and does not redact other words of the log that equal the password", async () => {
+  it("logs neither user nor password, and redacts no message or level that is the same word as one of them", async () => {
     const redis = await newRedis();
     for (const [user, password] of [
       ["listening", "info"],

@@ -13,7 +13,7 @@ import { grpcClients } from "./support/rpc.ts";
 
 /**
  * Returns the reason, the cause and the message of a failed call. After Redis has become a replica, the service
- * connects again. So repeats the call until the service has connected.
+ * connects again. So this function repeats the call until the service has connected.
  */
 async function reportOf(call: () => Promise<unknown>): Promise<{ reason?: string; cause?: string; message: string }> {
   const error = await call().then(

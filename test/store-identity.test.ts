@@ -67,7 +67,7 @@ describe("the acceptance of other data", () => {
     expect(await uses(late)).toBe(true);
   });
 
-  it("applies to one Redis, so a Redis that was accepted earlier is refused", async () => {
+  it("does not apply to a worker that started after the accepted data was lost", async () => {
     await (await newWorker()).accept();
     const other = await stored();
     await redisOf(client).flushall();
@@ -76,7 +76,7 @@ describe("the acceptance of other data", () => {
     expect(await uses(worker)).toBe(false);
   });
 
-  it("ends when the former data is restored, and a second acceptance ends when the first accepted data is restored", async () => {
+  it("ends when Redis returns to earlier data, even if the worker used or accepted the earlier data", async () => {
     const worker = await newWorker();
     const former = await stored();
     await redisOf(client).flushall();

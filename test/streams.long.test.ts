@@ -75,8 +75,8 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
   it("read the rest of an oversized HTTP/2 request, so that the caller receives the response", async () => {
     const session = openHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": WATCH, "content-type": "application/connect+proto" });
-    // The body is larger than the flow-control windows and the buffers. So the server must read the body before it
-    // ends.
+    // The body is larger than the flow-control windows and the buffers. So the client can send the whole body only if
+    // the server reads it.
     const body = Buffer.alloc(3 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
     await new Promise((resolve) => stream.end(body, () => resolve(undefined)));

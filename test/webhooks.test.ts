@@ -130,8 +130,8 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     );
     expect(await faultOf("https://example.com/#a")).toContain("the URL of a webhook must not contain a fragment");
     expect(await faultOf("https://example.com/", ["user_group.created", "x"])).toContain("event_types may contain");
-    // The service looks up a host name only when it sends a message. So both URLs are accepted, although the first name
-    // has no address and the second has a loopback address.
+    // The service looks up a host name only when it sends a message. So it accepts the two URLs below, although the
+    // first host name has no address, and the second host name has a loopback address.
     const { webhook } = await admin.createWebhook({ environment, displayName: "a", url: "https://webhooks.invalid/" });
     const test = await admin.testWebhook({ environment, webhookId: webhook?.id ?? "" });
     expect(test).toMatchObject({ outcome: Outcome.NAME, httpStatus: 0 });

@@ -52,7 +52,7 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
   });
 }
 
-/** The calls for one Redis database. Each call has the answer of the service, with which other answers are compared. */
+/** The calls for one Redis database. Each call has the answer of the service as the reference for other answers. */
 type Seeds = ReadonlyMap<CallKey, Seeded>;
 
 async function runRound(

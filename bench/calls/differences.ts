@@ -15,8 +15,8 @@ const MAX_CHANCE = 0.015;
 type Difference = "more" | "less" | "chance";
 
 /**
- * Returns a table that compares the CPU per call of each row with the first row. Each cell is a ratio, and is the
- * median over all rounds.
+ * Returns a table that compares the CPU per call of each row with the first row. Each cell contains the median ratio
+ * over all rounds.
  */
 export function differences({ rows, results }: Measured): string {
   const kinds = titles(results);

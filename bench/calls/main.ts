@@ -17,14 +17,14 @@ const USAGE = `Usage: npm run bench -- [name] [options]
   commits BASE [HEAD]   two commits; without HEAD: a commit and the working files
   growth [--quick]      a million groups in one environment
   overload [--quick]    more calls than a worker can answer
-Options of a run without a name, and of commits:
+Options if the name is commits, or if no name is given:
   --calls KEYS          comma-separated list of ${CALLS.join(", ")}
   --runtimes KEYS       comma-separated list of ${RUNTIMES.join(", ")} (default: all installed)
   --rounds N            number of rounds; each round restarts every server
   --turns N             number of turns per server, call and round
   --quick               short turns, to check that the benchmark works
   --json FILE           write the raw figures to FILE
-Complete runs are stored in bench/results/, except those of commits.`;
+A complete run writes its results to bench/results/. A run of commits does not.`;
 
 /**
  * The warm-up is long enough for the runtime to compile all code of a call. Node needs about 10,000 calls, and Deno

@@ -41,7 +41,7 @@ export function summary({ rows, results }: Measured): string {
 
 /**
  * Returns one table per call, with a row for every server. The ratios in a row compare this service with the server of
- * the row. Each turn of the service is compared with the turn of the server that has the same number.
+ * the row. Each turn of the service is compared with the server's turn of the same number.
  */
 export function comparison(measured: Measured): string {
   const sections = titles(measured.results).map(([call, title]) => `## ${title}\n\n${tableOf(measured, call)}`);
@@ -83,8 +83,8 @@ export function cpuMicros(turn: Turn): number {
 }
 
 /**
- * Returns the key of the row of this service on the runtime of the given row. If this service has no row on that
- * runtime, returns the key of the row on `node`.
+ * Returns the key of the row in which this service has the same runtime as the given row. If this service has no row on
+ * that runtime, returns the key of its row on `node`.
  */
 function opponent(rows: readonly Row[], { runtime }: Row): string {
   const service = rows.find((row) => isService(row) && row.runtime === runtime);

@@ -8,7 +8,7 @@ export interface CallFigures {
   /** Latency percentiles with one call at a time, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
-  /** CPU time per call of this process and of Redis, with 64 calls in flight, in microseconds. */
+  /** CPU time that this process and Redis use per call, with 64 calls in flight, in microseconds. */
   readonly storeMicros: number;
   readonly redisMicros: number;
 }

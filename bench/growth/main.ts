@@ -131,7 +131,7 @@ async function auditMemory(redis: ScriptedRedis): Promise<number> {
   return bytes.reduce<number>((sum, each) => sum + (each ?? 0), 0);
 }
 
-/** Returns the share of the groups in a random sample that Redis stores with the compact encoding. */
+/** Takes a random sample of groups. Returns the share of these groups that Redis stores with the compact encoding. */
 async function compactShare(redis: ScriptedRedis): Promise<number> {
   const keys = Array.from({ length: 500 }, () => redis.randomkey());
   const groups = (await Promise.all(keys)).filter((key): key is string => key?.includes("}:group:") === true);

@@ -61,7 +61,7 @@ export interface Outcomes {
 /** All loads over HTTP/2 use this number of connections, because each connection costs CPU. */
 const CONNECTIONS = 80;
 const STREAMS = 250;
-/** Must be less than 4096, the default of MAX_CONNECTIONS. Otherwise, the worker would refuse connections. */
+/** Must be less than 4096, the default of MAX_CONNECTIONS, so that the worker refuses no connection. */
 const HTTP1_CONNECTIONS = 4000;
 
 export const PEAK: Load = { title: "peak: 80 in flight", connections: CONNECTIONS, streams: 1 };

@@ -18,7 +18,7 @@ export interface Worker {
 export interface Floods {
   /** Rates of the loads in an open loop. Each rate is a multiple of the rate at the peak. */
   readonly rates: readonly number[];
-  /** Numbers of calls in flight of the loads in a closed loop. */
+  /** For each load in a closed loop, the number of calls in flight. */
   readonly inFlight: readonly number[];
 }
 

@@ -25,7 +25,7 @@ async function ask(session) {
   try {
     const viewer = await service.viewers.resolveViewer({ token: session, audience });
     // The service resolves user group tokens as well as sessions. A page must not have a user group token, so refuse
-    // it.
+    // such a token.
     if (!viewer.session) return undefined;
     const { viewerId, origin } = viewer.session;
     return { group: viewer.providedId, viewer: viewerId, origin, properties: viewer.properties };

@@ -107,7 +107,7 @@ func (c *calls) present(ctx context.Context, header http.Header) error {
 	return nil
 }
 
-// currentToken returns the API token, and fails when the context is done, even if the token source has not returned.
+// currentToken returns the API token. If the context is done before the token source returns, currentToken fails.
 func (c *calls) currentToken(ctx context.Context) (string, error) {
 	if static, ok := c.token.(staticToken); ok {
 		return string(static), nil

@@ -66,8 +66,9 @@ func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, 
 	return p.current(kid)
 }
 
-// known returns the key if it is cached. Otherwise, known returns a channel that is closed after the next read, or an
-// error if the last read ended less than keysPause ago.
+// known returns the key if it is cached. If no read is in flight and the last read ended less than keysPause ago, known
+// returns an error instead. In all other cases, known starts a read if necessary, and returns the channel that the read
+// closes.
 func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -20,7 +20,7 @@ const (
 )
 
 // pauseAfter returns the pause before the next attempt, and whether the client may repeat the call. mayRepeat is true
-// if a retry is safe even if the failed attempt took effect.
+// if a retry is safe even after an attempt that took effect.
 func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 	var failed *connect.Error
 	if !errors.As(err, &failed) {

@@ -63,7 +63,7 @@ func (*apiTokenResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 			},
 			"previous_token_ttl": schema.StringAttribute{
 				Optional:            true,
-				MarkdownDescription: "Grace period of the previous secret after a change of `secret_version`, such as `24h`, at most `720h`. Default: `0s`, which revokes the previous secret immediately.",
+				MarkdownDescription: "Time for which the previous secret stays valid after a change of `secret_version`. At most `720h`, such as `24h`. Default: `0s`, which revokes the previous secret immediately.",
 				Validators:          []validator.String{checked{"must be a duration up to 720h, such as 15m or 24h", isGrace}},
 			},
 		}),

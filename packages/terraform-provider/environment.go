@@ -99,7 +99,7 @@ func (r *environmentResource) Read(ctx context.Context, request resource.ReadReq
 	}
 	if found.GetDeleteTime() != nil {
 		response.Diagnostics.AddWarning(fmt.Sprintf("The deletion of the environment %s is not complete", model.ID.ValueString()),
-			"Until the deletion is complete, no call can use the environment. To continue, run terraform destroy for the environment, or: ugs env delete NAME --force")
+			"Until the deletion is complete, no call can use the environment. To complete the deletion, run terraform destroy for the environment, or: ugs env delete NAME --force")
 	}
 	model.read(found)
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
@@ -128,7 +128,7 @@ func (r *environmentResource) Delete(ctx context.Context, request resource.Delet
 		}
 		if err != nil {
 			addError(&response.Diagnostics, "Cannot delete the environment "+model.ID.ValueString(), err,
-				"The deletion may have started. To continue, destroy the environment again.")
+				"The deletion may have started. To complete the deletion, destroy the environment again.")
 			return
 		}
 	}

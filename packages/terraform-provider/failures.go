@@ -24,7 +24,7 @@ var hints = map[string]string{
 	"ENVIRONMENT_NOT_FOUND":     "Reference the id of a resource ugs_environment, so that Terraform creates the environment first.",
 	"ENVIRONMENT_EXISTS":        "Import the environment with: terraform import ugs_environment.NAME ENVIRONMENT",
 	"ENVIRONMENT_NOT_EMPTY":     "To delete the user groups as well, set force_destroy = true, run terraform apply, and destroy the environment again.",
-	"ENVIRONMENT_BEING_DELETED": "Run: ugs env delete NAME --force, until the environment is deleted. Then apply again.",
+	"ENVIRONMENT_BEING_DELETED": "To complete the deletion, run: ugs env delete NAME --force. Then apply again.",
 	"API_TOKEN_OUTLIVES_CALLER": "Set an earlier expire_time, or use a provider token that expires no earlier than expire_time.",
 	"TOO_MANY_API_TOKENS":       "Revoke unused API tokens: ugs token list shows the last use of each token.",
 	"TOO_MANY_WEBHOOKS":         "Delete unused webhooks: ugs webhook list shows all webhooks.",

@@ -135,7 +135,8 @@ func valueOr(attribute types.String, variable string) string {
 	return os.Getenv(variable)
 }
 
-// tokenOf returns the API token from the attributes, otherwise from the environment variables.
+// tokenOf returns the API token in the attributes. If no attribute is set, tokenOf returns the API token in the
+// environment variables.
 func tokenOf(config providerModel, diagnostics *diag.Diagnostics) string {
 	if !config.Token.IsNull() {
 		if !config.TokenFile.IsNull() {

@@ -18,7 +18,7 @@ const VALUES: { readonly [field: string]: unknown } = {
 };
 
 /**
- * Returns a request that contains only the required fields. If a reader sends the example, it changes no other field.
+ * Returns a request that contains only the required fields. If a reader sends this request, it changes no other field.
  *
  * @throws Error if a required field has no value in this file
  */

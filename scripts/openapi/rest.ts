@@ -173,7 +173,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
     RestViewer: {
       type: "object",
       description:
-        "The group of the token. If `active` is true, `sub`, `environment`, `team_id`, `name`, `mapping` and `properties` are present. If `active` is false, the response has no further fields, except for a suspended group.",
+        "The group of the token. If `active` is true, `sub`, `environment`, `team_id`, `name`, `mapping` and `properties` are present. If `active` is false, further fields are present only if the group is suspended.",
       required: ["active"],
       properties: {
         active: { type: "boolean" },

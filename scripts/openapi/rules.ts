@@ -184,7 +184,7 @@ export function allows({ fieldKind }: DescField, { field: rules }: Rules): boole
   }
 }
 
-/** @throws Error if a rule is set that is not in `known`. Otherwise, the rule would be missing in the document */
+/** @throws Error if a rule is set that is not in `known`, because this rule would be missing in the document */
 function requireOnly(
   rules: Message,
   desc: DescMessage,

@@ -19,7 +19,7 @@ export function refTo(name: string): JsonSchema {
 /**
  * Creates the schemas of messages and enums in the canonical form of proto3 JSON
  * (https://protobuf.dev/programming-guides/json/). Fields are in lowerCamelCase, and enum values are names. Adds each
- * requested schema to `all`. Also adds the schemas to which the requested schema refers.
+ * requested schema to `all`, together with all schemas that the requested schema uses.
  */
 export class Schemas {
   private readonly components = new Map<string, JsonSchema>();
@@ -51,8 +51,8 @@ export class Schemas {
 
   field(field: DescField): JsonSchema {
     const { enum: values, ...more } = { ...keywordsOf(field, this.rules.of(field)), ...describe(field) } as JsonSchema;
-    // All fields of an enum share one schema. If the rules of a field refuse values of the enum, the field needs
-    // another schema.
+    // All fields with the same enum as type share one schema. If the rules of a field refuse values of the enum, the
+    // field needs its own schema.
     if (values) return { type: "string", enum: values, ...more };
     const value = this.value(field);
     // If a schema has keywords beside `$ref`, client generators ignore these keywords, or fail.
@@ -97,8 +97,8 @@ export class Schemas {
   }
 
   /**
-   * Returns whether a request must contain the field. This is the case if a rule requires the field. It is also the
-   * case if the field has no presence and its rules refuse the default value, because an unset field has that value.
+   * Returns whether a request must contain the field. A rule can require the field. If a field has no presence, an
+   * unset field has the default value. So a request must also contain the field if its rules refuse the default value.
    */
   private isRequired(field: DescField): boolean {
     const rules = this.rules.of(field);
@@ -107,7 +107,8 @@ export class Schemas {
   }
 
   /**
-   * Returns the keyword of a choice. If a string field has no presence, an empty string means that the field is unset.
+   * Returns the JSON schema keyword that describes a choice between fields. If a string field has no presence, an empty
+   * string means that the field is unset.
    */
   private choiceByRule({ fields, isRequired }: Choice): JsonSchema {
     const wrong = fields.find(
@@ -134,7 +135,10 @@ export class Schemas {
   }
 }
 
-/** Returns the keyword of a oneof. If the oneof is required, exactly one field is set, otherwise at most one. */
+/**
+ * Returns the JSON schema keyword that describes a oneof. If the oneof is required, exactly one field is set. If the
+ * oneof is optional, at most one field is set.
+ */
 function choiceOf(oneof: DescOneof): JsonSchema {
   const isRequired = hasOption(oneof, oneofRules) && getOption(oneof, oneofRules).required === true;
   return choice(

@@ -1,14 +1,15 @@
 import { EVENT_TYPES } from "../../src/domain/events.ts";
 import type { JsonSchema } from "./rules.ts";
 
-/** Maps the types of messages that are not events of the audit trail to descriptions. */
+/** Descriptions of the messages that are not events of the audit trail. The key is the type of the message. */
 const OTHER_TYPES = {
   "webhook.test": "A test message.",
   "webhook.events_missed": "Events were removed before their delivery. Read all groups again.",
 } as const;
 
 /**
- * Maps the first part of an event type to the field that contains the id of the changed resource, and its description.
+ * Maps the first part of an event type to a field and the description of this field. The field contains the id of the
+ * changed resource.
  */
 const RESOURCES: { readonly [part: string]: readonly [field: string, description: string] } = {
   user_group: ["user_group_id", "Id of the user group."],

@@ -19,7 +19,7 @@ export interface BoundPrincipal extends Identity {
   /** The expiry time of the API token, in milliseconds since 1970. Undefined if the API token does not expire. */
   readonly expireTime: number | undefined;
   /**
-   * Looks up the environment by its name again, for a caller that found the environment deleted. Only tokens of the
+   * Looks up the environment by its name again, after a call found that the environment is deleted. Only tokens of the
    * settings have this function. Resolves to undefined if no new environment has the name of the deleted environment.
    * Rejects like `StaticToken.lookUp`.
    */
@@ -145,7 +145,7 @@ interface Entry {
   readonly principal: BoundPrincipal;
   /** The expiry time of the entry. From this time, the store must be read again. */
   readonly until: number;
-  /** The time from which the next use is written to the store. */
+  /** A use of the API token at this time or later is written to the store. */
   noteAt: number;
 }
 

@@ -306,7 +306,7 @@ const UNCHECKED = [
   "OTEL_TRACES_SAMPLER_ARG",
 ] as const;
 
-/** Invalid values. Each value contains text that no message contains, so that a test detects a quoted value. */
+/** Invalid values. Some values contain a text of `SECRETS`, so that a test detects a message that quotes the value. */
 const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],
   PORT: ["65536", "-1", "8080.5", "0x50", "1e3", " 80", "eighty", "99999999999999999999"],
@@ -633,7 +633,7 @@ describe("a secret in a file", () => {
     expect((await loadConfig(environ)).redisPassword).toBe(" a b ");
   });
 
-  it("is parsed again without reading the other settings", async () => {
+  it("is parsed again without reading the files of other settings", async () => {
     const config = await loadConfig({
       PORT: "1",
       ADMIN_TOKEN_FILE: file("admin", TOKEN),

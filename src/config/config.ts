@@ -208,8 +208,8 @@ function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
   return Object.keys(environ).flatMap((name) => {
     if (!environ[name] || Object.hasOwn(SETTINGS, name) || isExample(name, environ[name])) return [];
-    // Most OpenTelemetry variables have a variant with `TRACES`. The service uses two of these variants: for the
-    // endpoint and for the headers. Report the variants of its other settings as misspelled.
+    // Most OpenTelemetry variables have a variant with `TRACES`. The service accepts only the variants for the endpoint
+    // and the headers. Report a `TRACES` variant of any other setting as misspelled.
     const letters = lettersOf(name).replace(/OTLPTRACES(?!HEADERS)/, "OTLP");
     const [setting] = settings.find(([, ofSetting]) => isMisspelling(letters, ofSetting)) ?? [];
     return setting === undefined ? [] : [{ name, setting }];

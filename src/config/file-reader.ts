@@ -78,10 +78,11 @@ export class FileReader {
  * Reads a regular file. Refuses pipes and devices. A pipe would block the read until a program writes to the pipe, and
  * a device may have no end.
  *
- * @throws SettingError if the file is not regular, or larger than `MAX_FILE_BYTES`; otherwise the error of the system
+ * @throws SettingError if the file is not regular, or larger than `MAX_FILE_BYTES`
+ * @throws the error of the system if the system cannot open or read the file
  */
 async function readRegularFile(path: string): Promise<ReadFile> {
-  // If no program has opened the pipe for writing, opening a pipe blocks. O_NONBLOCK prevents this.
+  // Without O_NONBLOCK, opening a pipe blocks until a program opens the pipe for writing.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = await file.stat();

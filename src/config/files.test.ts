@@ -101,7 +101,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["0000000000000000000000", "1111111111111111111111"]);
   });
 
-  it("keep their last valid content if they are deleted, empty or invalid; each change is reported once", async () => {
+  it("leave the last valid content in use if they are deleted, empty or invalid; each change is reported once", async () => {
     const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     const path = pathOf("API_TOKENS_FILE");
     rmSync(path);
@@ -158,7 +158,7 @@ describe("the files of settings", () => {
     ]);
   });
 
-  it("do not wait for another file that is invalid", async () => {
+  it("are used even if another file is invalid", async () => {
     const { pathOf, state, look, tokens } = await watched({
       API_TOKENS_FILE: TOKENS,
       ADMIN_TOKEN_FILE: "0123456789abcdef-root",

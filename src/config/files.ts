@@ -33,7 +33,7 @@ const MAX_WAIT = 30;
 
 interface Rejected {
   readonly contents: string;
-  /** Identifies the contents and the error in the log, so that the same error of the same contents is logged once. */
+  /** The contents and their error as one text. If the next error has the same text, `onResult` is not called again. */
   readonly report: string;
   /** The number of reads between the last attempt and the next attempt. */
   readonly reads: number;
@@ -41,8 +41,8 @@ interface Rejected {
 }
 
 /**
- * Reads the files of settings periodically, because each runtime misses some ways in which a file can be replaced. A
- * content is used only after two equal reads, so that a half-written file is never used.
+ * Reads the files of settings periodically, because the file watchers of Node and Deno do not detect every replacement
+ * of a file. A content is used only after two equal reads, so that a half-written file is never used.
  */
 export class SettingFiles {
   readonly #listener: FilesListener;

@@ -67,7 +67,7 @@ export function rateLimit(text: string): RateLimit | undefined {
     if (!(error instanceof SettingError)) throw error;
   }
   throw new SettingError(
-    "must be off, or CALLS/DURATION such as 1000/10s: 1 to 1,000,000,000 calls in whole seconds, up to 24h",
+    "must be off, or CALLS/DURATION such as 1000/10s: CALLS is 1 to 1,000,000,000, and DURATION is in whole seconds, up to 24h",
   );
 }
 
@@ -81,8 +81,8 @@ function entriesOf(text: string): string[] {
 const MAX_FAULTS = 20;
 
 /**
- * Parses each entry of a list. The error contains the positions of up to `MAX_FAULTS` invalid entries. The error does
- * not quote entries, because they may be secret.
+ * Parses each entry of a list. The error contains the positions of up to `MAX_FAULTS` invalid entries. This function
+ * does not quote entries, because they may be secret. If the entries are not secret, `parseEntry` may quote them.
  */
 function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
   if (text === "") return [];

@@ -28,7 +28,7 @@ export const SETTINGS = {
   REDIS_PASSWORD_FILE: [
     "redisPassword",
     optional(parse.password),
-    "file with the password. `REDIS_URL` then has no password: `redis://USER@HOST:PORT/DB`",
+    "file with the Redis password. If set, `REDIS_URL` must have no password: `redis://USER@HOST:PORT/DB`",
   ],
   REDIS_CA_FILE: [
     "redisCa",
@@ -68,7 +68,7 @@ export const SETTINGS = {
   API_TOKEN_CACHE: [
     "apiTokenCacheMs",
     duration(0, DAY_MS),
-    "how long a worker caches an issued API token, up to `24h`. Revocations reach all workers immediately, or within this time if the Redis user may not subscribe. With `0s`, each call makes one more round trip",
+    "how long a worker caches an issued API token, up to `24h`. Revocations reach all workers immediately. If the Redis user has no permission to subscribe, revocations reach all workers within this time. With `0s`, each call makes one more round trip",
     "5s",
   ],
   AUDIT_RETENTION: [
@@ -110,7 +110,7 @@ export const SETTINGS = {
   MAX_CONNECTIONS: [
     "maxConnections",
     integer(1, 1_000_000),
-    "maximum number of open connections per worker. At the maximum, a new connection replaces an idle connection. If no connection is idle, the new connection is closed",
+    "maximum number of open connections per worker. At the maximum, the service closes connections of the client with the [most connections](docs/security.md#limits-for-unauthenticated-clients)",
     "4096",
   ],
   RATE_LIMIT: [
@@ -128,7 +128,7 @@ export const SETTINGS = {
   PUBLIC_URL: [
     "publicUrl",
     optional(parse.publicUrl),
-    "public URL of the service, such as `https://groups.example.com`: the issuer of viewer sessions. Default: the URL on which the service listens, if `HOST` is a loopback address. With another `HOST`, the service creates no sessions",
+    "public URL of the service, such as `https://groups.example.com`: the issuer of viewer sessions. If unset and `HOST` is a loopback address, the issuer is the URL on which the service listens. If unset and `HOST` is another address, the service creates no sessions",
   ],
   VIEWER_SESSION_MAX: [
     "viewerSessionMaxMs",
@@ -139,7 +139,7 @@ export const SETTINGS = {
   TRUSTED_PROXIES: [
     "trustedProxies",
     parse.networks,
-    "comma-separated addresses and networks of proxies, such as `10.0.0.0/8,fd00::/8`, whose `X-Forwarded-For` sets the client address. If unset, all callers behind a proxy share one address",
+    "comma-separated addresses and networks of trusted proxies, such as `10.0.0.0/8,fd00::/8`. The header `X-Forwarded-For` of a trusted proxy sets the client address. If unset, all callers behind a proxy share one address",
   ],
   WEBHOOK_ALLOW: [
     "webhookAllow",
@@ -192,7 +192,7 @@ export const SETTINGS = {
   OTEL_EXPORTER_OTLP_PROTOCOL: [
     "otlpProtocol",
     parse.otlpProtocol,
-    "must be `http/protobuf`. Collectors use another port for `grpc`, which the service does not support",
+    "must be `http/protobuf`. The service does not support `grpc`. Collectors receive `grpc` at another port",
     "http/protobuf",
   ],
   OTEL_EXPORTER_OTLP_HEADERS: [

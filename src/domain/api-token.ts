@@ -17,7 +17,7 @@ export interface ApiToken {
   /** The id of the principal that last rotated the API token. Undefined before the first rotation. */
   readonly rotator: string | undefined;
   readonly tokenCreateTime: number;
-  /** The time from which no former secret is valid. Undefined if no former secret is valid now. */
+  /** The time at which the last former secret expires. Undefined if no former secret is valid now. */
   readonly graceExpireTime: number | undefined;
   /** The time of the last use of any secret. Undefined if no use is known. */
   readonly lastUseTime: number | undefined;
@@ -91,7 +91,7 @@ export interface ApiTokenStore {
    * Creates an API token. Only the result of this call contains the secret.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the API token of the caller was revoked, or if a
-   *   call of `revoke` with `issued` runs or has ended less than five seconds ago
+   *   call of `revoke` with the option `issued` is running or ended less than five seconds ago
    */
   create(
     environment: Environment,

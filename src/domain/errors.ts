@@ -68,7 +68,7 @@ export class UserGroupNotFound extends failure("NotFound", "USER_GROUP_NOT_FOUND
 export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
   text: (malformed?: boolean) =>
     malformed
-      ? "this is not a user group token, but an incomplete, mistyped or other token; copy the token again"
+      ? "this is an incomplete or mistyped user group token, or another kind of token; copy the token again"
       : "no user group of the environment has this token: it was rotated or revoked, or belongs to another environment",
 }) {}
 
@@ -93,7 +93,7 @@ export class ViewerSessionExpired extends failure("NotFound", "VIEWER_SESSION_EX
 }) {}
 
 export class ViewerSessionEnded extends failure("NotFound", "VIEWER_SESSION_ENDED", {
-  text: "the viewer session was revoked: its user group was deleted or got another token without a grace period, or its sessions were revoked",
+  text: "the viewer session was revoked: a call deleted the user group, replaced its token without a grace period, or revoked the session",
 }) {}
 
 export class ViewerSessionInvalid extends failure("NotFound", "VIEWER_SESSION_INVALID", {
@@ -119,7 +119,7 @@ export class SigningKeysChanged extends failure("Aborted", "SIGNING_KEYS_CHANGED
 }) {}
 
 export class UserGroupExists extends failure("AlreadyExists", "USER_GROUP_EXISTS", {
-  text: "the environment has a different user group with this id; to replace this user group, import with IMPORT_MODE_UPSERT",
+  text: "the environment already has a user group with this id, and its values differ from the import; to replace the stored values, import with IMPORT_MODE_UPSERT",
 }) {}
 
 export class TokenTaken extends failure("AlreadyExists", "TOKEN_TAKEN", {

@@ -162,9 +162,9 @@ export interface UserGroupAdminStore {
    *
    * If the token of an existing group is younger than the snapshot, the group keeps this token. Otherwise the group
    * gets the imported token, and the time of the snapshot becomes the creation time of the token. If
-   * `replaceNewerTokens` is true, imported tokens replace younger tokens as well, and take over the creation time of
-   * these tokens. If another group has the imported token, as its current token or in its grace period, the import of
-   * the group fails. A suspended group keeps its suspension and its `expireTime`.
+   * `replaceNewerTokens` is true, the imported token replaces a younger token as well. In this case, the imported token
+   * gets the creation time of the replaced token. If another group has the imported token, as its current token or in
+   * its grace period, the import of the group fails. A suspended group keeps its suspension and its `expireTime`.
    *
    * @param groups the groups. No two groups may have the same id or the same token
    */
@@ -232,7 +232,7 @@ export interface EnvironmentStore {
 
   /**
    * Lists the environments in the order of their paths (`environmentPath`). An environment that exists during the whole
-   * listing is on exactly one page. The key of a page is the path and the number, in the form of `isEnvironmentKey`.
+   * listing is on exactly one page. Page keys have the form of `isEnvironmentKey`.
    */
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
 

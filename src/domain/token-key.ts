@@ -62,7 +62,7 @@ export interface TokenKeyStore {
    * Retires a key: records that no data is encrypted with the key. Before that, searches for data that needs the key.
    * The search takes at most a few seconds.
    *
-   * @param since the start of a period in which no process used the key, in milliseconds since 1970
+   * @param since the start of the checked period, in milliseconds since 1970. The end of the period is now
    * @throws TokenKeyInUse if a process used the key in this period or in the 30 s before it; if data needs the key; or
    *   if the key is the first key of this process
    */

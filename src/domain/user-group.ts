@@ -83,8 +83,9 @@ export interface Rotation {
   /** The grace period of the former token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;
   /**
-   * The grace period that the caller requested, in milliseconds. Undefined if the caller requested no grace period, so
-   * that `graceMs` is the default. A retry must request the same grace period, even if the default has changed.
+   * The grace period that the caller requested, in milliseconds. If the caller requested no grace period, the value
+   * is undefined, and `graceMs` is the default. A retry must request the same grace period, even if the default has
+   * changed.
    */
   readonly requestedGraceMs: number | undefined;
   /**

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { hiddenFault, isVisible } from "./visible-text.ts";
 
-it("isVisible finds every invisible code point, and every space at the start or end", () => {
+it("isVisible rejects every invisible code point, and every space at the start or end", () => {
   const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u2800]/u;
   const wrong: string[] = [];
   for (let code = 0; code <= 0x10ffff; code++) {

@@ -69,13 +69,13 @@ export interface Webhook {
    * to this position have been delivered or need no delivery.
    */
   readonly cursor: number;
-  /** A time at which no event existed after the cursor. Undefined if `cursor` is itself a time. */
+  /** At this time, no event after `cursor` existed. Undefined if `cursor` is itself a time. */
   readonly cursorTime: number | undefined;
   /** The time of the last successful delivery. Undefined before the first successful delivery. */
   readonly lastSuccessTime: number | undefined;
   /**
-   * The time of the first failure after the last success. Undefined if no attempt has failed since the last success, or
-   * since the last change of the webhook.
+   * The time of the first failure after the last success or the last change of the webhook. Undefined if no attempt has
+   * failed since then.
    */
   readonly failingSince: number | undefined;
   readonly failedAttempts: number;
@@ -152,15 +152,15 @@ export interface WebhookWithSecret {
   readonly secret: string;
 }
 
-/** A webhook that has events after its cursor. The webhook need not receive the types of these events. */
+/** A webhook that has events after its cursor. These events may have types that the webhook does not receive. */
 export interface DueWebhook {
   readonly id: string;
   readonly cursor: number;
   /** Whether a worker may claim the webhook now: no worker holds the lease, and no failure delays the next attempt. */
   readonly isFree: boolean;
   /**
-   * The time of the event whose delivery failed. Undefined if no attempt has failed since the last success, or since
-   * the last change of the webhook.
+   * The time of the event whose delivery failed. Undefined if no attempt has failed since the last success or the last
+   * change of the webhook.
    */
   readonly failedEventTime: number | undefined;
 }
@@ -190,7 +190,7 @@ export interface Settlement {
   readonly to: DeliveryPosition;
   /** The attempt. Undefined if no event was sent. */
   readonly attempt?: Attempt | undefined;
-  /** Whether the call releases the lease. A call with a failed attempt always releases the lease. */
+  /** Whether `settle` releases the lease. After a failed attempt, `settle` always releases the lease. */
   readonly release: boolean;
 }
 
@@ -223,9 +223,9 @@ export interface DeliveryStore {
   /** Claims the lease. Returns undefined if another worker has the lease, or if no delivery may start now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
-   * Stores the result of one step of a delivery. A success moves the cursor, except if another call has moved the
-   * cursor in the meantime. If all attempts have failed for `DISABLE_AFTER_MS`, disables the webhook, and writes an
-   * audit event.
+   * Stores the result of one step of a delivery. A step without a failed attempt moves the cursor, except if another
+   * call has moved the cursor in the meantime. If all attempts have failed for `DISABLE_AFTER_MS`, disables the
+   * webhook, and writes an audit event.
    *
    * @returns the webhook after the change. Undefined if the worker no longer holds the lease
    */
@@ -240,8 +240,8 @@ export interface DeliveryStore {
 
   /**
    * Writes an `api_token.expiring` event, and returns true. The event reports that the API token expires in at most
-   * `days` days. If the API token no longer has this expiry time, writes no event and returns false. Returns false as
-   * well if this expiry time already has an event with at most `days` days.
+   * `days` days. If the API token no longer has this expiry time, writes no event and returns false. If an earlier
+   * event has already reported this expiry time with `days` days or fewer, also writes no event and returns false.
    */
   noteExpiry(
     environment: Environment,

@@ -20,7 +20,7 @@ const MAX_COLUMNS = 1400;
 export const MAX_ENVIRONMENTS = 24;
 
 /**
- * The time after the end of an interval in which workers report their samples, in milliseconds. Until this time has
+ * After the end of an interval, workers have this time to report their samples, in milliseconds. Until this time has
  * passed, queries do not return the interval.
  */
 const REPORT_MS = 2000;
@@ -127,9 +127,9 @@ export interface HistoryAnswer {
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
    * The calls of the hour by environment, beginning with the environment with the most calls. The list has at most
-   * `MAX_ENVIRONMENTS` environments. If more environments had calls, another entry at the end adds up the calls of all
-   * others, and has no path. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment. Empty if the
-   * query has an `environmentNumber`.
+   * `MAX_ENVIRONMENTS` environments. If more environments had calls, an additional last entry without a path adds up
+   * the calls of the other environments. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment.
+   * Empty if the query has an `environmentNumber`.
    */
   readonly environments: readonly (Calls & { readonly path: string | undefined })[];
 }

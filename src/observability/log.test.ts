@@ -112,9 +112,9 @@ describe("the log", () => {
 it("formats a log line as one line for a terminal", async () => {
   const lines: string[] = [];
   const { logger } = await openLog({ level: "info", secrets: [], write: (line) => void lines.push(line) });
-  logger.warn({ failed: ["store"], request_id: "a b" }, "not closed in time");
+  logger.warn({ failed: ["store"], request_id: "a b" }, "could not be closed");
   expect(terminalLine(lines[0] ?? "")).toMatch(
-    /^\d\d:\d\d:\d\d WARN {2}not closed in time failed=\["store"\] request_id="a b"\n$/,
+    /^\d\d:\d\d:\d\d WARN {2}could not be closed failed=\["store"\] request_id="a b"\n$/,
   );
 });
 

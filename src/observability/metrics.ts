@@ -144,7 +144,7 @@ export class Metrics {
 
   /**
    * @param environment the name of the environment. Undefined if the name is unknown, or if the metrics must not
-   *   contain the name. After the first 100 names, the series that has no name counts all other environments
+   *   contain the name. The first 100 names have their own series. The series without a name counts all other refusals
    */
   overloaded(cause: (typeof OVERLOAD_CAUSES)[number], environment?: string): void {
     if (environment !== undefined && this.#overloading.size < MAX_OVERLOADING) this.#overloading.add(environment);

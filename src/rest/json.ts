@@ -119,8 +119,7 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  // This check rejects duplicate keys. It also rejects nesting that JSON.parse accepts, but that is too deep for the
-  // stack of this check.
+  // This check rejects duplicate keys, and nesting that is too deep for protobuf-es. JSON.parse accepts both.
   try {
     // If the value serializes to the same text, the text has no duplicate key. In this case, skip the check.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);

@@ -139,7 +139,7 @@ function secondsOf(expiration: Json): number {
 }
 
 /**
- * Returns the fields for `/api/user`. A null field counts as missing. Otherwise, a null would clear a stored value such
+ * Returns the fields for `/api/user`. A null field counts as missing, so that a null does not clear a stored value such
  * as `mapping` by mistake.
  */
 function groupFieldsOf(body: JsonObject, idField: string): JsonObject {

@@ -32,7 +32,7 @@ import {
 interface VerbRequest {
   readonly body: JsonObject;
   readonly query: URLSearchParams | undefined;
-  /** The etag in `If-Match`. Undefined if the header is missing, or if any etag matches. */
+  /** The etag in `If-Match`. Undefined if the header is missing, or if its value is `*`. */
   readonly ifMatch: string | undefined;
   readonly idempotencyKey: string | undefined;
 }

@@ -17,7 +17,7 @@ import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
 
 /**
- * Returns a function that finds the endpoint of a path with published keys. If the path has another form, the function
+ * Creates the function that returns the endpoint of a path in the form of `PATH`. For any other path, the function
  * returns undefined. The endpoint needs no token, and pages of any origin can read the response. If the environment has
  * no keys, the response is the same as if the environment did not exist.
  */

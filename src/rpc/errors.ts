@@ -68,7 +68,7 @@ export function invalidField(field: string, description: string): ConnectError {
  * Converts a failure to the error for the caller. An unexpected failure becomes Internal with a fixed message. The
  * `cause` of the error is logged and never sent.
  *
- * @param options `isForOperator`: if true, and if the store is unavailable, the message contains the reason. Default:
+ * @param options `isForOperator`: whether the message of a StoreUnavailable contains the fault of the store. Default:
  *   false
  */
 export function toCallError(error: unknown, { isForOperator = false } = {}): ConnectError {

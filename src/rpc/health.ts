@@ -11,7 +11,7 @@ export interface HealthDeps {
 
 const WATCH_INTERVAL_MS = 1000;
 
-/** If a health check asks for this name, the response is the health of changes. No RPC service has this name. */
+/** A health check for this name reports whether changes work. No RPC service has this name. */
 const CHANGES = "changes";
 
 /**

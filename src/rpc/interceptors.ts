@@ -22,8 +22,8 @@ interface InterceptorDeps extends Observers {
   /** Aborts when the service begins to shut down. */
   readonly shutdownSignal: AbortSignal;
   /**
-   * Called before a NotFound error is returned. If the store may have lost data, rejects, and the call fails with the
-   * error of this function.
+   * Called before a NotFound error is returned. If the store may have lost data, the promise rejects, and the call
+   * fails with the error of the promise.
    */
   readonly confirmMissing: () => Promise<void>;
   readonly isCredential: IsCredential;

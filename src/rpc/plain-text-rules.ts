@@ -40,7 +40,7 @@ export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredent
     const rules = hasOption(oneof, oneofRulesOption) ? getOption(oneof, oneofRulesOption) : undefined;
     const isKnown = rules === undefined || hasOnly(rules, OneofRulesSchema, ["required"]);
     const checks = oneof.fields.map((field) => ({ name: field.localName, isSure: fieldCheck(field, isCredential) }));
-    // protovalidate decides whether the oneof may be unset.
+    // If a oneof with rules is unset, protovalidate must check the message.
     return {
       name: oneof.localName,
       mayBeUnset: rules === undefined,
@@ -100,7 +100,7 @@ function textCheck(rules: StringRules, { isForbidden, mustBeVisible }: OwnRules)
     // "".
     if (text === undefined) return true;
     if (typeof text !== "string") return false;
-    // The limits count code points. A text has at most as many code points as UTF-16 units, and at least half as many.
+    // The limits count code points. A text of n UTF-16 units has from n / 2 to n code points.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
     if (pattern !== undefined && !pattern.test(text)) return false;
     return !(mustBeVisible && !isVisible(text)) && !isForbidden?.(text);

@@ -82,7 +82,7 @@ export class Lifecycle {
 /**
  * Waits until a resource is closed, for at most `ms`. If `ms` is 0 or less, waits for one turn of the event loop.
  *
- * @throws Error if the closer takes longer. If the closer rejects, the error of the closer
+ * @throws Error if the closer takes longer than `ms`. If the closer rejects, throws the error of the closer
  */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {
   await new Promise((resolve, reject) => {

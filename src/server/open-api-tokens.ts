@@ -12,7 +12,7 @@ import { type OpenDeps, openSessions } from "./open-sessions.ts";
 import { openStores } from "./open-store.ts";
 import type { RedisState } from "./redis-state.ts";
 
-/** Tokens that the service generates for development and announces. The tokens are valid until the process exits. */
+/** Tokens for development. The service generates and announces these tokens. They are valid until the process exits. */
 export interface DevelopmentTokens {
   readonly apiTokens: readonly ApiTokenSetting[];
   /**

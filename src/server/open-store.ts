@@ -155,7 +155,7 @@ export function openAudit(
       if (!isDue(environment)) return;
       logger.warn(
         { environment },
-        "the audit trail drops updates before AUDIT_RETENTION, because a day has more updates than AUDIT_MAX_EVENTS: increase AUDIT_MAX_EVENTS, or limit the calls with RATE_LIMIT",
+        "the audit trail drops updates that are younger than AUDIT_RETENTION, because a day has more updates than AUDIT_MAX_EVENTS: increase AUDIT_MAX_EVENTS, or limit the calls with RATE_LIMIT",
       );
     },
   });

@@ -217,7 +217,7 @@ export class RedisState {
     this.#isChecked = true;
   }
 
-  /** Creates the environments again that Redis has lost. Does not create environments that were deleted. */
+  /** Recreates the environments that Redis has lost. Does not create environments that were deleted. */
   async #restoreEnvironments(): Promise<void> {
     const { authenticator, environments, identity, logger } = this.#deps;
     if (identity?.refusal()) return;
@@ -230,7 +230,7 @@ export class RedisState {
       else
         logger.error(
           { environment },
-          "Redis now has another environment with this name, and the entries of API_TOKENS give access to this other environment",
+          "a different environment in Redis now has this name, and the entries of API_TOKENS give access to that environment",
         );
     }
   }
@@ -257,7 +257,10 @@ export class RedisState {
       return await work;
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error;
-      logger.warn(errorFields(error), `Redis did not answer the check of ${what}: it is repeated when Redis answers`);
+      logger.warn(
+        errorFields(error),
+        `Redis did not answer the check of ${what}: the check is repeated when Redis answers`,
+      );
       this.#isFailing = true;
       this.#later();
       return undefined;

@@ -24,7 +24,7 @@ export function watchFiles(
     states.set(setting, { isUsed, time: isUsed || !before ? Date.now() / 1000 : before.time });
   };
   for (const { setting } of config.files) note(setting, true);
-  // If the service has several workers, the value is 0 if any worker does not use the content.
+  // With several workers, the value is 0 if any worker does not use the content.
   metrics.gauge({
     name: "ugs_config_last_reload_successful",
     help: "1 if the content of the file of a setting is in use, otherwise 0",
@@ -33,7 +33,7 @@ export function watchFiles(
   });
   metrics.gauge({
     name: "ugs_config_last_reload_success_timestamp_seconds",
-    help: "Time since which the content of the file of a setting is in use, in seconds since 1970",
+    help: "Time when the service began to use the content of the file of a setting, in seconds since 1970",
     ofWorkers: "min",
     read: () => [...states].map(([setting, { time }]) => ({ labels: { setting }, value: time })),
   });
@@ -72,7 +72,7 @@ export async function requireSuccessor(
   const secrets = new Map(ring.map(({ id, secret }) => [id, secret]));
   const other = next.find(({ id, secret }) => Buffer.compare(secrets.get(id) ?? secret, secret) !== 0);
   if (other)
-    throw new StoreMisconfigured(`TOKEN_KEYS has a different key with the id ${other.id}: give the new key another id`);
+    throw new StoreMisconfigured(`TOKEN_KEYS has a new secret for the id ${other.id}: give the new key another id`);
   const first = next[0]?.id;
   if (!has(ring, first)) {
     throw new StoreMisconfigured(

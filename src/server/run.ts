@@ -43,8 +43,8 @@ const METRICS_TIMEOUT_MS = 6000;
 const PROBE_TIMEOUT_MS = 2000;
 
 /**
- * The minimum time between two log lines about failed calls of unauthenticated clients with the same code, in
- * milliseconds.
+ * The minimum time between two log lines about failed calls of unauthenticated clients, in milliseconds. Applies to
+ * each error code separately.
  */
 const UNKNOWN_INTERVAL_MS = 60_000;
 
@@ -260,6 +260,6 @@ async function close(
   // If the exit code is set, the service has failed and must stop immediately. In this case, skip the delay.
   const delayMs = process.exitCode === undefined ? shutdownDelayMs : 0;
   const failed = await lifecycle.close(shutdownTimeoutMs, { delayMs });
-  if (failed.length > 0) logger.warn({ failed }, "not closed in time");
+  if (failed.length > 0) logger.warn({ failed }, "could not be closed");
   else logger.info("closed");
 }

@@ -247,7 +247,7 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 /**
  * Requires that no other service listens on a port. If another service listened, the operating system would let the
  * workers share the port with that service. If the system selects the port, this process keeps the port until the
- * workers listen. While this process keeps the port, it resets connections to the port, and the port has `reusePort`,
+ * workers listen. While this process keeps the port, it resets connections to the port. It listens with `reusePort`,
  * because the first listener decides whether other processes can share the port.
  */
 async function claimPort(host: string, port: number) {

@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import { expect, it } from "vitest";
 import { answerData, type Channel, type DataMessage, requestData } from "./worker.ts";
 
-/** @param error the error with which the sending of a message fails. If undefined, sending works */
+/** @param error if given, every `send` fails with this error */
 function channel(error?: Error): [near: Channel & EventEmitter, far: Channel & EventEmitter] {
   const ends = [new EventEmitter(), new EventEmitter()] as const;
   const sendTo =

@@ -117,8 +117,8 @@ export function answerData(
 }
 
 /**
- * @param done called when the message is sent, or with an error if the channel is closed. If the channel had no
- *   callback, the channel would emit the error
+ * @param done called when the message is sent, or with an error if the channel is closed. Without this callback, the
+ *   channel would emit the error
  */
 function send(
   channel: Channel,

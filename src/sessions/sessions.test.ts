@@ -62,7 +62,7 @@ const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toStrin
 it("SessionVerifier returns the signed claims of a session", async () => {
   const session = await sign();
   expect(isSession(session)).toBe(true);
-  // The check of the second session uses the cached header.
+  // The second check of the session uses the cached header.
   expect(isSession(session)).toBe(true);
   expect(isSession(`${base64url({ alg: "ES256", typ: "JWT", kid: KID })}.e30.x`)).toBe(false);
   expect(isSession(`${base64url({ alg: "ES256", typ: "viewer+jwt", kid: "another" })}.e30.x`)).toBe(true);

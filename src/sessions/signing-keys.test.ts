@@ -78,7 +78,7 @@ it("SigningKeys signs with the keys of another worker that changed the keys at t
   expect((await keys.signing(ENVIRONMENT)).kid).toBe(others[0]?.kid);
 });
 
-it("SigningKeys publishes cached keys after many guessed environment names, and new keys immediately", async () => {
+it("SigningKeys caches no unknown names, so new keys appear immediately, and guesses evict no keys", async () => {
   const absent = store.set;
   const late = { name: "late", tag: undefined };
   expect(await keys.published(late, () => {})).toEqual([]);

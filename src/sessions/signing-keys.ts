@@ -79,7 +79,7 @@ export class SigningKeys {
   readonly #known = new Map<string, KnownKeys>();
   /** Reads in flight. If the keys change, their read is removed from this map, because its result may be outdated. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
-  /** The keys of environments for which this process only publishes keys, by the path of the environment. */
+  /** The reads of published keys and their results, by the path of the environment. */
   readonly #published = new Map<string, Published>();
   #freshMs = FRESH_MS;
 
@@ -89,7 +89,7 @@ export class SigningKeys {
 
   /**
    * Sets whether this process receives the changes of other workers. Until the first call, the process assumes that it
-   * does.
+   * receives the changes.
    */
   setSubscribed(isSubscribed: boolean): void {
     this.#freshMs = isSubscribed ? FRESH_MS : Math.min(FRESH_MS, this.#deps.unsubscribedMs);
@@ -107,7 +107,7 @@ export class SigningKeys {
    * Returns the keys that verify sessions of an environment.
    *
    * @param kid the id of a required key. If the cache does not contain this key, reads the keys once more. All waiting
-   *   callers share this read, so unknown key ids cause no more reads than unknown tokens
+   *   callers share this read, so many unknown key ids do not cause many reads at the same time
    */
   async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
     const known = await this.#find(environment);

@@ -71,8 +71,8 @@ export class ViewerSessions {
   ) {
     const { keys, maxMs } = this.#deps;
     const iss = this.#issuerOf(environment);
-    // Read the clock before the group. If the sessions are revoked after this read, Redis then stores the revocation at
-    // least until this session expires.
+    // Read the clock before the group. If a call revokes the session after the read of the group, this order ensures
+    // that Redis stores the revocation at least until the session expires.
     const iat = Math.floor(Date.now() / 1000);
     const [subject, { kid, key }] = await Promise.all([
       store.sessionSubject(environment, target),

@@ -58,7 +58,10 @@ const EVENT_FIELD = {
 
 const EVENT_LENGTH = 2 * Object.keys(EVENT_FIELD).length;
 
-/** The events to read on a day, in microseconds since 1970. `oldest` is in the range, and `end` is not. */
+/**
+ * The events to read on one day. `oldest` and `end` are in microseconds since 1970. The range includes `oldest`, but
+ * not `end`.
+ */
 interface DayRange {
   readonly day: number;
   readonly oldest: number;

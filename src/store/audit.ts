@@ -87,8 +87,8 @@ export function sendChange<Arg extends string>(
 /**
  * Changes an environment with one script.
  *
- * @throws EnvironmentNotFound if the environment is deleted or being deleted; the errors of the script's refusals and
- *   of `StoreClient.change`
+ * @throws EnvironmentNotFound if the environment is deleted or being deleted; the errors of `requireNoRefusal` and of
+ *   `StoreClient.change`
  */
 export async function changeEnvironment<Arg extends string>(
   change: EnvironmentChange,

@@ -95,7 +95,8 @@ export function redisEnvironments({
   };
 
   /**
-   * Reads the candidates of a name. Ends at the first candidate that is free, or is an environment that is not deleted.
+   * Reads the candidates of a name. Ends at the first free candidate, or at the environment that has this name and is
+   * not deleted.
    */
   const walk = async (name: EnvironmentName): Promise<Candidates> => {
     const path = environmentPath(name);
@@ -130,7 +131,7 @@ export function redisEnvironments({
       if (isLive(record, path)) return { number, record };
     }
     const { own } = await walk(name).catch((error: unknown) => {
-      // The first error contains the cause. The second error may only report a closed connection.
+      // The error of the list contains the cause. The error of the walk may only report a closed connection.
       throw error instanceof StoreUnavailable ? (unavailable ?? error) : error;
     });
     const last = own.at(-1);
@@ -152,8 +153,8 @@ export function redisEnvironments({
     mayFollowDeleted: boolean,
   ): Promise<Stored & { isCreated: boolean }> => {
     const path = environmentPath(name);
-    // Look up the name first. The look-up finds an environment in the list, even if the record of a previous candidate
-    // is lost.
+    // Look up the name first. The look-up reads the list, so it finds the environment even if the record of an earlier
+    // candidate is lost.
     const found = await lookUp(name).catch(unlessNotFound);
     if (found) return { ...found, isCreated: false };
     for (;;) {

@@ -191,7 +191,7 @@ export class StoreIdentity implements DataCheck {
     const found = parse(text ?? "");
     const { layout, id } = found;
     // True if an operator has accepted the data since the last read. The accepted data must be the data of the last
-    // read, or must replace the data that this process uses.
+    // read, or must have replaced the data that this process uses.
     const isAccepted =
       layout === this.#deps.layout && found.accepted > last.accepted && (id === last.id || found.replaced === mark.id);
     const lostMs = time === undefined ? 0 : this.#time - Number(time);

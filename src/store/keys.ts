@@ -12,9 +12,10 @@ export const environmentPrefix = (number: number) => `ug:{${number}}:`;
  * - `state`: `active`, `deleting` or `deleted`
  * - `path`: the result of `environmentPath`
  * - `version`: the version of the last change
- * - `trimmed`: the id of the oldest stored group update, if older group updates of the day were removed
+ * - `trimmed`: if the daily limit has removed group updates, the id of the oldest remaining group update
  * - `groups`: the number of groups ever created
- * - `issue_time`: until this time, API tokens cannot create or rotate API tokens. Set by a revocation with `issued`.
+ * - `issue_time`: until this time, API tokens cannot create or rotate API tokens. Set when an API token is revoked with
+ *   the option `issued`.
  */
 export const environmentKey = (number: number) => `ug:{${number}}:environment`;
 
@@ -42,7 +43,8 @@ export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${num
  * - `digest` of the current secret, `token_create_time`, and `rotator` if a rotation created this secret
  * - `previous`: the digests of the former secrets, each with the end of its grace period. The latest former secret is
  *   the first
- * - `noticed`: the expiry time that the last `api_token.expiring` event reported, a colon, and the days of this event
+ * - `noticed`: `TIME:DAYS`. The last `api_token.expiring` event reported that the API token expires at TIME, in at most
+ *   DAYS days
  * - `issuers`: the ids of the API tokens that created or rotated the API token, directly or through other API tokens.
  */
 export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-token:${id}`;
@@ -102,7 +104,10 @@ export type KeyName = keyof typeof KEYS;
 /** Sorted set, all scores 0: the environments that have or had webhooks, each as an `environmentMember`. */
 export const WEBHOOK_ENVIRONMENTS_KEY = "ug:webhook-environments";
 
-/** Sorted set, all scores 0: the environments, each as an `environmentMember`. An entry is only a hint. */
+/**
+ * Sorted set, all scores 0: the environments, each as an `environmentMember`. An entry may be outdated, so the record
+ * of the environment decides.
+ */
 export const ENVIRONMENTS_KEY = "ug:environments";
 
 export function environmentMember(path: string, number: number | ""): string {

@@ -20,7 +20,7 @@ it("scripts.ts exports the scripts of the store", () => {
   expect(singleKey.length).toBeGreaterThan(8);
 });
 
-it.each(files)("scripts/%s is the text of a script", (file) => {
+it.each(files)("a script contains the text of scripts/%s", (file) => {
   const lines = readFileSync(new URL(file, folder), "utf8").trim().split("\n");
   const [first = "", last = ""] = [lines[0], lines.at(-1)];
   expect(scripts.filter(([, { lua }]) => lua.includes(first) && lua.includes(last))).not.toEqual([]);

@@ -27,7 +27,7 @@ const FIRST_RETRY_MS = 5000;
 const MAX_RETRY_MS = HOUR_MS;
 
 /**
- * No attempt begins in the last part of the lease. The duration of this part is in milliseconds. It is longer than an
+ * The duration of the last part of the lease, in milliseconds. No attempt begins in this part. It is longer than an
  * attempt, which can take `DELIVERY_TIMEOUT_MS`.
  */
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
@@ -69,7 +69,7 @@ export class Delivery {
   private target: WebhookTarget | undefined;
   /**
    * The time of the last request to claim or extend the lease, from `performance.now()`. The lease begins after this
-   * time, so it cannot expire before `LEASE_MS` after this time.
+   * time, so the lease is valid for at least `LEASE_MS` after this time.
    */
   private leased = 0;
 
@@ -113,8 +113,8 @@ export class Delivery {
   }
 
   /**
-   * Sends those events of a page that have a type of the webhook. Moves the cursor to the end of the page. Stops if
-   * another call moves the cursor.
+   * Sends each event of a page if the webhook receives this event type. Moves the cursor to the end of the page. Stops
+   * if another call moves the cursor.
    */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
     for (const event of events) {

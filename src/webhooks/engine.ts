@@ -98,7 +98,7 @@ export class DeliveryEngine {
   private readonly closing = new AbortController();
   /** Aborts the attempts in flight. */
   private readonly aborted = new AbortController();
-  /** The webhooks in delivery, by id. The value is true if the last attempt before the delivery failed. */
+  /** The webhooks in delivery, by id. The value is true if the last attempt had failed before this delivery began. */
   private readonly active = new Map<string, boolean>();
   private readonly running = new Set<Promise<void>>();
   private lagging: ReadonlyMap<string, Candidate> = new Map();

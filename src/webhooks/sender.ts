@@ -51,7 +51,7 @@ export interface SenderOptions {
   readonly allowed: readonly Network[];
   /**
    * Resolves the host name of the endpoint. Default: queries DNS by a `Resolver` of Node, which does not use the thread
-   * pool. Names that never resolve would block the threads of the pool.
+   * pool. In the pool, names that never resolve would block the threads.
    */
   readonly resolve?: Resolve | undefined;
   /**

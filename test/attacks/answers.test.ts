@@ -39,7 +39,7 @@ describeAttacks("expensive responses", [
         for (let i = 0; i < 5; i++) {
           const { headers, trailers } = await ask(session, fields, body);
           const all = { ...headers, ...trailers };
-          if (all["grpc-status"] !== "3") throw new Error(`answered grpc-status ${all["grpc-status"]}`);
+          if (all["grpc-status"] !== "3") throw new Error(`the grpc-status is ${all["grpc-status"]}, not 3`);
           const bytes = JSON.stringify(all).length;
           if (bytes > 16_000) throw new Error(`the trailers have ${bytes} bytes`);
         }

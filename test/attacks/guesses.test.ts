@@ -39,8 +39,7 @@ function guess(
 
 /**
  * @param expected returns whether the numbers of responses and of Redis commands are right. `statuses` maps a gRPC
- *   status
- *   to a number of responses. 16 is UNAUTHENTICATED, and 8 is RESOURCE_EXHAUSTED
+ *   status to a number of responses. 16 is UNAUTHENTICATED, and 8 is RESOURCE_EXHAUSTED
  */
 function guessing(
   title: string,
@@ -92,7 +91,7 @@ describeAttacks("expensive responses", [
     run: async (target) => {
       const network = (i: number): [string, string] => ["x-forwarded-for", `2001:db8:${i.toString(16)}::1`];
       const statuses = await guess(target, { times: NETWORKS, fieldsOf: (i) => [network(i)] });
-      if (statuses.get("16") !== NETWORKS) throw new Error(`${statuses.get("16")} were answered UNAUTHENTICATED`);
+      if (statuses.get("16") !== NETWORKS) throw new Error(`only ${statuses.get("16")} guesses got UNAUTHENTICATED`);
       return { requests: NETWORKS, outcome: "refused" };
     },
   },

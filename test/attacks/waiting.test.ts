@@ -6,14 +6,15 @@ import { PATHS } from "../support/subject.ts";
 import { type Attack, describeAttacks, type Target } from "./service.ts";
 
 /**
- * Number of connections, and number of calls on each connection. Together, these are more calls than the service lets
- * wait. So the service stops reading from connections.
+ * Number of connections, and number of calls on each connection. If so many calls wait, the service stops reading from
+ * the connections.
  */
 const CONNECTIONS = 64;
 const CALLS = 100;
 
 /**
- * Size of a request body, in bytes. All bodies on a connection are several times as large as its flow-control window.
+ * Size of a request body, in bytes. Together, the bodies on a connection are several times as large as the flow-control
+ * window of the connection.
  */
 const BODY_BYTES = 4096;
 

@@ -66,10 +66,10 @@ async function faultInTime(
   for (let batch = 1; elapsed() < seconds && !isEnding(); batch++) {
     const fault = await faultAfter(bystander, next());
     if (fault !== undefined)
-      return `${fault}\nto replay it, run: npm run fuzz -- --seed ${seed} --batch ${batch}, with the same runtime`;
+      return `${fault}\nto replay it, use the same runtime, and run: npm run fuzz -- --seed ${seed} --batch ${batch}`;
     if (!warm && elapsed() > seconds * WARM_UP_SHARE) {
       warm = await usageOf(server);
-      console.log(`warm after ${batch * PER_BATCH} connections: ${textOf(warm)}`);
+      console.log(`after the warm-up of ${batch * PER_BATCH} connections: ${textOf(warm)}`);
     }
   }
   return warm && leakSince(warm, server);

@@ -9,7 +9,7 @@ const USAGE = `Usage: npm run fuzz -- [options]
   --seconds N     duration (default 60)
   --seed S        number that determines every sent byte (default: the time)
   --runtime NAME  node or deno (default node)
-  --tls           over TLS
+  --tls           use TLS
   --batch N       replays only this batch of the seed`;
 
 const options = {

@@ -24,8 +24,7 @@ const REST_BODY = Buffer.from('{"user_group_id":"fuzz","name":"Fuzz","properties
  * Starts the service for the fuzzer.
  *
  * @param redisUrl URL of a Redis. If undefined, the embedded store keeps the created groups in memory, which looks like
- *   a
- *   leak
+ *   a leak
  */
 export function startFuzzed(
   place: Place,

@@ -150,7 +150,7 @@ const CLIENTS: { readonly [name: string]: { readonly isThere: boolean; readonly 
   },
 };
 
-describe("a client from another generator, based on the OpenAPI document", () => {
+describe("a client that a public generator creates from the OpenAPI document", () => {
   const server = suiteServer({});
 
   for (const [name, { isThere, client }] of Object.entries(CLIENTS))

@@ -69,8 +69,8 @@ export async function openConsole(
 ): Promise<TestConsole> {
   const page = await context.newPage();
   await page.setViewportSize(VIEWS.light);
-  // The page then shows no transitions. If a check ran during a transition, it could read a color that is shown only
-  // for a moment.
+  // With this setting, the page shows no transitions. If a check ran during a transition, it could read a color that is
+  // shown only for a moment.
   await page.emulateMedia({ reducedMotion: "reduce" });
   if (hasClock) await page.clock.install();
   const requested: string[] = [];

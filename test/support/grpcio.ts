@@ -16,7 +16,7 @@ export const STEADY = join(FOLDER, "steady.py");
 
 /**
  * Returns the path of a Python that can import grpcio. Installs grpcio on first use, and again if requirements.txt has
- * changed. grpcio is based on grpc-core, as are the gRPC clients for C++, Ruby and PHP.
+ * changed. grpcio is based on grpc-core, like the gRPC clients for C++, Ruby and PHP.
  *
  * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"
  */

@@ -1,4 +1,4 @@
-/** A group in a response, as in the older documentation of the hosted service. */
+/** A group in a response of the hosted service (https://docs.explo.co), as in its older documentation. */
 interface HostedUserGroup {
   readonly team_id: number;
   readonly token: string;

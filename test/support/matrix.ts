@@ -68,7 +68,7 @@ export function describeServers(define: (server: TestServer) => void): void {
 export interface Place {
   readonly server: TestServer;
   readonly client: ServiceClient;
-  /** A client with which the test reads the stored values, because its responses contain every field. */
+  /** The test reads the stored values with this client, because its responses contain every field. */
   readonly reference: ServiceClient;
   readonly as: { readonly customer: CallHeaders; readonly testing: CallHeaders; readonly untagged: CallHeaders };
 }

@@ -7,7 +7,7 @@ export const CLIENT = "client";
 /** A proxy in front of a node. Clients and the other nodes connect to the proxy instead of the node. */
 export interface Link {
   readonly port: number;
-  /** Sets the port of the node. Connections that are opened before this call wait for it. */
+  /** Sets the port of the node. Connections that are opened earlier wait for this call. */
   leadTo(port: number): void;
 }
 

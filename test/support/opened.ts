@@ -91,8 +91,8 @@ interface SharedOptions {
 const SUITES_PER_SERVER = 16;
 
 /**
- * Running servers that suites can still use. The key is the options of the servers in JSON. A server is listed once for
- * each of its sets of environments that no suite uses yet.
+ * Running servers that suites can still use. The key is the options of the servers in JSON. Each server has several
+ * sets of environments. A server is listed once for each set that no suite uses yet.
  */
 const freeShares = new Map<string, TestServer[]>();
 

@@ -16,7 +16,7 @@ const GO = join(ROOT, "packages/client-go");
 export type Language = "curl" | "TypeScript" | "Python" | "Go";
 
 /**
- * Runs a program. The program can import the client for its language, which is the client in this repository.
+ * Runs a program. The program can import the client of this repository for its language.
  *
  * @returns the standard output of the program. Undefined if a tool that the language needs is missing
  * @throws if the program fails, or if a tool is missing and the environment variable CI is "true"

@@ -6,8 +6,8 @@ import { ROOT, startProcess } from "@user-group-service/testing/process";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 
 /**
- * Receives a port of the configuration file in `deploy/`. Returns the URL at which the running proxy listens instead of
- * this port.
+ * Receives a port in the configuration file in `deploy/`. The running proxy uses a free port instead. Returns the URL
+ * of the running proxy.
  */
 export type Listening = (port: number) => string;
 

@@ -26,8 +26,8 @@ export interface RedisProxy {
    */
   cutReply(nth: number): void;
   /**
-   * Forwards connections that are opened after this call to another port, like a host name that points to another
-   * master after a failover. Connections that are already open stay on the old port.
+   * Forwards new connections to another port, like a host name that points to another master after a failover.
+   * Connections that are already open stay on the old port.
    */
   switchTo(port: number): void;
   close(): Promise<void>;

@@ -139,8 +139,8 @@ export function startSentinel(
 }
 
 /**
- * Returns arguments of redis-server. With these arguments, a node opens connections from `address`, and announces the
- * port of its link to the master and the Sentinels.
+ * Returns arguments of redis-server. With these arguments, a node opens connections from `address`. The node announces
+ * `port`, the port of its link, to the master and the Sentinels.
  */
 function addressArgs(address: string, port: number): string[] {
   return [

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { ROOT } from "@user-group-service/testing/process";
 import { ask, type TestRedis } from "./redis.ts";
 
-/** Returns the ACL rules for the user in REDIS_URL from docs/operations/redis.md, as arguments of ACL SETUSER. */
+/** Reads docs/operations/redis.md. Returns the ACL rules of the user in REDIS_URL, as arguments of ACL SETUSER. */
 export function documentedRights(): string[] {
   const text = readFileSync(`${ROOT}/docs/operations/redis.md`, "utf8").replaceAll("\\\n", " ");
   const [, rights] = /ACL SETUSER user-groups on '>PASSWORD' (.*)/.exec(text) ?? [];

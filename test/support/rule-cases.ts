@@ -31,7 +31,7 @@ export const SOMETIMES_PLAIN: readonly RuleCase[] = [
   ["a list of messages with rules", "repeated Inner f = 1"],
   ["a list of messages without rules", "repeated Free f = 1"],
   ["a map of messages with rules", "map<string, Inner> f = 1"],
-  ["a map that has rules, of messages that have rules", "map<string, Inner> f = 1", { map: { maxPairs: 5 } }],
+  ["a map with rules, whose values are messages with rules", "map<string, Inner> f = 1", { map: { maxPairs: 5 } }],
   [
     "a map of strings with rules",
     "map<string, string> f = 1",

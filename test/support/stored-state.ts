@@ -18,8 +18,9 @@ import { checkValue, recordedKeys } from "../../src/store/secret-keys/ring.ts";
 import { contents } from "./contract/context.ts";
 
 /*
- * Functions that write states to Redis that no call of the store creates, such as times in the future, lost data and
- * large numbers. The tests in `contract/` call these functions, because these tests must not contain Redis keys.
+ * Functions that write unusual states to Redis, such as times in the future, lost data and large numbers. No call of
+ * the store creates these states. The tests in `contract/` call these functions, because these tests must not contain
+ * Redis keys.
  */
 
 /** Returns the key of a group, and the prefix of all keys of its environment. */

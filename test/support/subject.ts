@@ -6,8 +6,8 @@ import { type ServerOptions, startServer, type TestServer } from "./server.ts";
 /** Options of a service that a test attacks or fuzzes. */
 export interface ServiceOptions extends Pick<ServerOptions, "env" | "like" | "redisUrl"> {
   /**
-   * If true, `startService` starts a Redis for the service. If false, the service uses `redisUrl`. If `redisUrl` is
-   * undefined as well, the service uses the embedded store.
+   * If true, `startService` starts a Redis for the service. If false, the service uses `redisUrl`, or the embedded
+   * store if `redisUrl` is undefined.
    */
   readonly needsRedis?: boolean;
 }

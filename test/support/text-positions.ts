@@ -19,7 +19,7 @@ export interface TextPosition {
 
 const KEY = "k";
 
-/** Returns the positions of all strings in a message that the service stores or searches for. */
+/** Returns the position of each string in a message. The service stores these strings, or searches for them. */
 export function textPositions(desc: DescMessage): TextPosition[] {
   switch (desc.typeName) {
     case "google.protobuf.Struct":

@@ -18,7 +18,7 @@ export interface AlertCase {
   readonly at: string;
   /**
    * The alert that must fire: the value in its description, and the labels that the rule does not set itself. Undefined
-   * if no alert may fire.
+   * if the alert must not fire.
    */
   readonly fires?: { readonly value?: string; readonly labels?: readonly string[] };
 }

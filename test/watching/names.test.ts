@@ -69,7 +69,7 @@ describe("all alerts", () => {
   });
 
   it.each(ALERTS)(
-    "have a severity, a link to the runbook, and an item in its list of this severity ($alert)",
+    "have a severity, a link to the runbook, and an item in the runbook's list of this severity ($alert)",
     ({ alert, labels, annotations }) => {
       expect(["page", "ticket"]).toContain(labels.severity);
       expect(annotations.runbook_url).toBe(`docs/operations/incidents.md#${alert.toLowerCase()}`);

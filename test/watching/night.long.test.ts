@@ -20,7 +20,8 @@ const prometheus = orLeaveOut("prometheus", "the test of an operator's night is"
 const FASTER = 30;
 
 /**
- * Number of scrapes for which an outage continues after its alerts have fired. No other alert may fire in this time.
+ * After the alerts of an outage have fired, the outage continues for this number of scrapes. No other alert may fire in
+ * this time.
  */
 const SCRAPES = 20;
 
@@ -222,8 +223,8 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
       expect([...fired.keys()].filter((alert) => alert !== CALLS_FAIL).sort(), what).toEqual(expected);
       expect(failed.changes, what).toBeGreaterThan(0);
       expect(failed.creations, what).toBeGreaterThan(0);
-      // If the disk is slow for a second, Redis waits for it. So a few reads may fail even in an outage in which reads
-      // succeed.
+      // If the disk is slow for a second, Redis waits for the disk. So a few reads may fail even if the outage does not
+      // affect reads.
       expect(failed.share < 0.05, `${what}: ${failed.reads} reads failed`).toBe(reads);
       calls.takeFailed();
     }

@@ -131,8 +131,8 @@ export const UserGroupSchema: GenMessage<UserGroup> = /*@__PURE__*/
  */
 export type Suspension = Message<"usergroup.v1.Suspension"> & {
   /**
-   * Reason for operators, at most 256 characters without control characters. `EXPIRED` if the `expire_time` of the
-   * group has passed. Viewers do not see the reason.
+   * Reason for operators, at most 256 characters without control characters. If the `expire_time` of the group has
+   * passed, the reason is `EXPIRED`. Viewers do not see the reason.
    *
    * @generated from field: string reason = 1;
    */
@@ -153,8 +153,8 @@ export type Suspension = Message<"usergroup.v1.Suspension"> & {
   suspendTime?: Timestamp | undefined;
 
   /**
-   * Time at which the suspension ends automatically. If unset, ResumeUserGroup ends the suspension. If the reason is
-   * `EXPIRED`, a later `expire_time` ends the suspension.
+   * Time at which the suspension ends automatically. If unset, the suspension lasts until a call of ResumeUserGroup.
+   * With the reason `EXPIRED`, the suspension lasts until `expire_time` is cleared or set to a later time.
    *
    * @generated from field: google.protobuf.Timestamp until = 4;
    */

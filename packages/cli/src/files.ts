@@ -25,8 +25,8 @@ export async function readSecretFile(path: string): Promise<string> {
 }
 
 /**
- * Rejects a file that other users can read. Accepts pipes. Accepts a file of another owner that a group can read, such
- * as a mounted Kubernetes secret, because the current user may be a member of the group.
+ * Rejects a file that other users can read. Accepts pipes. If another user owns the file, the group of the file may
+ * have access, because the current user may be a member of the group. An example is a mounted Kubernetes secret.
  */
 async function refuseShared(file: FileHandle, path: string): Promise<void> {
   const stat = await file.stat();

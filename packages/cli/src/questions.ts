@@ -60,7 +60,7 @@ export interface Confirmation {
 export async function confirm(shell: Shell, { what, id, consequence }: Confirmation, isSure = false): Promise<void> {
   if (isSure) return;
   if (!canAsk(shell))
-    throw usageFailure(`nothing was done: ${what} needs a confirmation, and this is not a terminal`, "give --yes");
+    throw usageFailure(`nothing was done: ${what} needs a confirmation, and no terminal is available`, "give --yes");
   shell.stderr.write(`${printable(consequence)}.\n`);
   const answer = await ask(shell, `To continue, type ${id}`);
   if (answer !== id) throw usageFailure(`that is not ${id}: nothing was done`);

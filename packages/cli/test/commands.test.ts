@@ -394,7 +394,7 @@ describe("ugs", () => {
     expect((await following).code).toBe(130);
   });
 
-  it("`events` writes lines of JSON from each `--from`, continues at a cursor, and follows new events until Ctrl-C", async () => {
+  it("`events` starts at each value of `--from`, writes lines of JSON, continues at a cursor, and follows new events until Ctrl-C", async () => {
     interface Line {
       readonly cursor: string;
       readonly event?: { readonly type: string; readonly userGroupId?: string };

@@ -34,7 +34,7 @@ describe("ugs import --from-explo", () => {
     expect((await run("--verify")).code).toBe(7);
     const first = await run("--upsert");
     expect(first.stdout).toContain("46  created\n");
-    expect(first.stderr).toContain("warning: 1 groups have copies of the values of their parents");
+    expect(first.stderr).toContain("warning: 1 groups have copies of the values of parent customers");
     expect(first.code).toBe(0);
     expect(summaryOf(await run("--upsert", "--json"))).toMatchObject({ unchanged: 46, rejected: 0 });
     const equal = await run("--verify");
@@ -75,7 +75,7 @@ describe("ugs import --from-explo", () => {
       reads += 1;
       if (page !== 2 || reads > 2) return false;
       // Two new customers at the front move all other customers to later positions. Three removed customers move the
-      // customers behind them to earlier positions. Some of these customers move to the page before.
+      // customers behind them to earlier positions. Some of these customers move to the previous page.
       hosted.customers.unshift(customer(9001), customer(9002));
       hosted.customers.splice(10, 3);
       return false;

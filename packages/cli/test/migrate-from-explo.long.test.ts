@@ -44,7 +44,7 @@ async function openBash() {
             .slice(from + line.length)
             .includes(question),
         );
-        // Before the command owns the terminal, bash would read the keys.
+        // If the keys arrive before the command owns the terminal, bash reads the keys.
         await waitFor(`the start of: ${line}`, () => descendants(bash.pid).length > processes);
         bash.type(keys);
       }
@@ -102,7 +102,7 @@ it("the documented migration from the hosted service works, in both directions",
 
   const first = await walk(load, {});
   expect(first["ugs import --upsert"]).toMatchObject({ code: 0, text: expect.stringMatching(/\n40 {2}created\n/) });
-  expect(first["ugs import --upsert"]?.text).toContain("1 groups have copies of the values of their parents");
+  expect(first["ugs import --upsert"]?.text).toContain("1 groups have copies of the values of parent customers");
 
   const compared = await walk(compare, { "ugs viewer resolve": ["(not shown): ", `${customer(3).token}\r`] });
   expect(compared["ugs import --verify"]).toMatchObject({ code: 0, text: expect.stringMatching(/\n40 {2}equal\n/) });

@@ -25,7 +25,7 @@ describe("an interrupted ugs export", () => {
 
     const held = hold(gate, "ExportUserGroups", 2);
     const killed = start(["export", file, "--include-tokens"]);
-    await waitFor("its first page is stored", () => held.isReached() && stateOf(`${file}.export-state`)?.["groups"]);
+    await waitFor("the first page is stored", () => held.isReached() && stateOf(`${file}.export-state`)?.["groups"]);
     killed.signal("SIGKILL");
     expect(await killed.exited()).toBe(null);
     expect([existsSync(file), existsSync(`${file}.part`)]).toEqual([false, true]);
@@ -61,7 +61,7 @@ describe("an interrupted ugs export", () => {
     const held = hold(gate, "ExportUserGroups", 2);
     const controller = new AbortController();
     const running = run(["export", file], { interrupt: controller.signal });
-    await waitFor("its first page is stored", () => held.isReached() && stateOf(`${file}.export-state`)?.["groups"]);
+    await waitFor("the first page is stored", () => held.isReached() && stateOf(`${file}.export-state`)?.["groups"]);
     controller.abort();
     expect(await running).toEqual({
       code: 130,
@@ -134,7 +134,7 @@ describe("an interrupted ugs import", () => {
     const held = hold(gate, "ImportUserGroups", 2);
     const controller = new AbortController();
     const running = run(["import", file], { interrupt: controller.signal });
-    await waitFor("its first request is stored", () => stateOf(`${file}.import-state`)?.["records"] === 500);
+    await waitFor("the first request is stored", () => stateOf(`${file}.import-state`)?.["records"] === 500);
     controller.abort();
     expect(await running).toEqual({
       code: 130,

@@ -1,6 +1,6 @@
 /** Viewer sessions in a page. This file imports nothing, and runs in all current browsers. */
 
-/** The part of a session's lifetime after which the source requests the next session. */
+/** After this part of a session's lifetime, the source of sessions requests the next session. */
 const REFRESH_AT = 0.8;
 
 const MAX_LIFE_S = 3600;
@@ -16,9 +16,10 @@ const MAX_PAUSE_MS = 30_000;
 export interface ViewerSessionOptions {
   /**
    * Requests a session from the back end of the page. Example: `(init) => fetch("/viewer-session", init)`. The back end
-   * creates a new session for the person who is logged in. The promise resolves with the `Response` of the back end,
-   * whose body is a `ViewerSessionAnswer` in JSON. The promise may also resolve with a `ViewerSessionAnswer`. Pass
-   * `init` to the request, because `init` forbids caching and contains the signal that aborts the request.
+   * creates a new session for the person who is logged in. The promise resolves with the `Response` of the back end.
+   * The body of the response is a `ViewerSessionAnswer` in JSON. The promise may also resolve with a
+   * `ViewerSessionAnswer`. Pass `init` to the request, because `init` forbids caching and contains the signal that
+   * aborts the request.
    */
   readonly fetch: (init: ViewerSessionRequest) => Promise<Response | ViewerSessionAnswer>;
   /** Time limit of `fetch`, in milliseconds. Default: 10,000. */
@@ -90,7 +91,8 @@ export interface ViewerSessionSource {
    */
   get(): Promise<string>;
   /**
-   * Returns another session after a server has rejected a session with 401. Concurrent calls share one request.
+   * Returns another session. Call this method if a server has rejected a session with 401. Concurrent calls share one
+   * request.
    *
    * @param refusedSession the rejected session. The source does not return this session again. If the source already
    *   has a newer session, the source returns the newer session and sends no request
@@ -287,7 +289,7 @@ function now(): Moment {
   return { wall: Date.now(), running: performance.now() };
 }
 
-/** Returns the age of a session in milliseconds. The two clocks may measure different ages. Returns the higher age. */
+/** Returns the age of a session in milliseconds. If the two clocks of `Moment` differ, returns the higher age. */
 function age({ requested }: Held): number {
   return Math.max(Date.now() - requested.wall, performance.now() - requested.running);
 }

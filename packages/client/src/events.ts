@@ -29,7 +29,7 @@ const TEMPORARY: ReadonlySet<Code> = new Set([
   Code.Aborted,
 ]);
 
-/** If the service did not send the error, each of these codes can mean that the connection broke. */
+/** An error with one of these codes can mean that the connection broke, unless the service sent the error. */
 const BROKEN: ReadonlySet<Code> = new Set([...TEMPORARY, Code.Canceled, Code.Unknown, Code.Internal]);
 
 /** Options of `watchEvents`. */

@@ -3,7 +3,7 @@ import { REQUEST_ID_HEADER } from "./failure.ts";
 
 /**
  * Returns an interceptor. If a call has no request id, the interceptor sets one. If a call fails, the interceptor adds
- * the request id that the service logs to the metadata of the error.
+ * a request id to the metadata of the error: the id that the service logs.
  */
 export function withRequestIds(newId: () => string): Interceptor {
   return (next) => async (request) => {

@@ -49,7 +49,7 @@ it.each(["", " \n", "two words", undefined])("presentingToken rejects %j, and do
   expect(await presented(() => token as string, "good")).toEqual(["Unknown"]);
 });
 
-it("a call ends at its deadline if the token function hangs, and the signal of the function is aborted", async () => {
+it("if the token function hangs, the call ends at its deadline, and the signal of the function is aborted", async () => {
   const signals: AbortSignal[] = [];
   const hanging: TokenSource = ({ signal }) => {
     signals.push(signal);

@@ -227,8 +227,8 @@ describe("a response that breaks off", () => {
     ["before its start", (_, res) => void res.destroy()],
     ["by a reset", (req) => void req.socket.resetAndDestroy()],
     ["within its chunks", cut(200)],
-    ["within its length", cut(200, { "content-length": 9 })],
-    ["within its compressed form", cut(200, { "content-encoding": "gzip" })],
+    ["before the end of its Content-Length", cut(200, { "content-length": 9 })],
+    ["within its compressed data", cut(200, { "content-encoding": "gzip" })],
     ["within an error", cut(404, { "content-type": "application/json" })],
   ])("%s causes the code unavailable, and the client repeats only safe calls", async (_, broken) => {
     const codes: (Code | undefined)[] = [];

@@ -200,7 +200,7 @@ describe("the package, installed", () => {
       await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });
 
-    it("shows no data after a revocation: at once if the back end calls the service, else when the session expires", async () => {
+    it("hides the data of a revoked session when it expires, or at once if the back end calls the service", async () => {
       const server = files.get("server.mjs") ?? "";
       const user = '({ name: "bob", customer: "acme" })';
       const check = / {2}try \{\n {4}const viewer = await verifyViewerSession.*?\n {2}\}\n(?=\}\);)/s;

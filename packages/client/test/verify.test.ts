@@ -123,7 +123,7 @@ describe("viewer sessions", () => {
     expect(await refusalOf(session, options)).toBe("too-early");
   });
 
-  it("are verified with keys that are read only once, also from keysUrl", async () => {
+  it("are verified with keys from keysUrl, and the keys are read only once", async () => {
     let reads = 0;
     const between = createServer(async (req, res) => {
       reads += 1;
@@ -180,7 +180,7 @@ describe("viewer sessions", () => {
     expect(reads).toBe(3);
   });
 
-  it("are accepted within a second after their key is published, because the keys are read at most once a second", async () => {
+  it("are accepted within a second after their key is published, and the keys are read at most once a second", async () => {
     const [first, second] = [newKey("1"), newKey("2")];
     let published = [first];
     let reads = 0;

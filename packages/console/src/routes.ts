@@ -30,7 +30,7 @@ export function pageOf({ path, params }: Route): string {
   return JSON.stringify([path, params[ENVIRONMENT_PARAM], params["id"]]);
 }
 
-/** Shows the page of the address. If another page has unsaved text, the user must confirm first. */
+/** Shows the page of the address. If the user leaves a page with unsaved text, the user must confirm first. */
 function follow(): void {
   const wanted = location.hash;
   const show = () => {
@@ -66,7 +66,7 @@ export function hrefOf(path: string, params: { readonly [name: string]: string |
  *   the resource of the shown page was deleted
  */
 export function go(href: string, isReplacing = false): void {
-  // Does not wait for `hashchange`, because the next announcement must belong to the new page.
+  // Does not wait for `hashchange`, because the next call of `announce` must belong to the new page.
   if (isReplacing) {
     location.replace(href);
     hash.value = location.hash;

@@ -42,7 +42,7 @@ export function Shell() {
 function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
   return (
     <Dialog title="Leave without saving?" onClose={stay}>
-      <p>This page has unsaved text, which is lost when you leave it.</p>
+      <p>This page has unsaved text. If you leave the page, the text is lost.</p>
       <p class="buttons">
         <button type="button" class="main" onClick={stay}>
           Stay on this page
@@ -171,8 +171,8 @@ function Navigation() {
 }
 
 /**
- * Shows the page of the address. The state of the page is reset if the address names another environment or id. After a
- * new sign-in, the state is reset if the new token has another environment or role than the token before.
+ * Shows the page of the address. If the environment or the id in the address changes, the state of the page is reset.
+ * If a new sign-in changes the environment or the role of the token, the state is reset as well.
  */
 function CurrentPage() {
   const { caller, environment } = useSession();

@@ -47,8 +47,8 @@ export class AuditFollower {
   }
 
   /**
-   * The first call returns existing events. Each later call returns the events that are new since the call before. The
-   * newest event comes first. Each event is returned once. If a call fails, its events are not lost: the next call
+   * The first call returns existing events. Each later call returns the events that are new since the previous call.
+   * The newest event comes first. Each event is returned once. If a call fails, its events are not lost: the next call
    * returns these events as well.
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {

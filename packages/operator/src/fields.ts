@@ -134,8 +134,8 @@ export function fieldOf(schema: DescMessage, name: string): DescField {
 }
 
 /**
- * Returns the value of a field. Returns undefined if the field is a message or optional and is not set. Always returns
- * undefined if the field belongs to a oneof.
+ * Returns the value of a field. If an optional field or a field with a message is not set, returns undefined. Always
+ * returns undefined if the field belongs to a oneof.
  */
 export function valueIn(message: unknown, { localName }: DescField): unknown {
   return (message as { readonly [name: string]: unknown })[localName];

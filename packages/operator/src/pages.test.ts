@@ -9,7 +9,7 @@ function newList(length: number) {
     read: async ({ pageSize, pageToken }: { pageSize: number; pageToken: string }) => {
       requested.push(pageSize);
       const start = Number(pageToken);
-      // The page has fewer items than requested, as the service allows.
+      // Return fewer items than requested, because the service may also do this.
       const end = Math.min(length, start + Math.max(1, pageSize - 1));
       const items = Array.from({ length: end - start }, (_, i) => start + i);
       return { items, nextPageToken: end < length ? String(end) : "" };

@@ -9,9 +9,9 @@ const TICK_MS = 10;
 const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;
 
 /**
- * Settings with which glibc returns freed memory to the system. By default, glibc raises the two thresholds after the
- * process has freed large blocks, up to 32 MiB and 64 MiB for the heap of each thread. Freed memory below the
- * thresholds stays with the process.
+ * Settings that make glibc return freed memory to the system. By default, if the process frees large blocks, glibc
+ * raises the mmap threshold up to 32 MiB and the trim threshold up to 64 MiB. The heap of each thread then keeps freed
+ * memory below these thresholds.
  */
 const FRUGAL_MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" };
 

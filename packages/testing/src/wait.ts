@@ -16,7 +16,7 @@ export async function waitFor<T>(
   for (;;) {
     const value = await condition();
     if (value) return value;
-    if (performance.now() > deadline) throw new Error(`timeout of ${timeoutMs} ms: waited until ${what}`);
+    if (performance.now() > deadline) throw new Error(`timeout after ${timeoutMs} ms while waiting for: ${what}`);
     await pause(20);
   }
 }
@@ -35,7 +35,7 @@ export async function listen(server: Server): Promise<number> {
 
 /**
  * Returns a free port of 127.0.0.1. While this process runs, no other call of `freePort` returns the same port, even in
- * another process. The port is below the range from which the system assigns ports to connections and listeners.
+ * another process. The port is lower than the ephemeral ports, which the system assigns to connections and listeners.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

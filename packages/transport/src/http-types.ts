@@ -25,9 +25,9 @@ export interface RequestHead {
    * function for each stopped connection. The function resumes reading. Does nothing over HTTP/1.1, because an HTTP/1.1
    * connection serves one request at a time.
    *
-   * @param isFirst whether no connection of the caller is stopped at present. If so, the method also stops the
-   * connections that were stopped for this caller before. If they were not stopped, this turn of the event loop could
-   * read more calls of the caller from them
+   * @param isFirst whether no connection of the caller is stopped at present. If so, the method also stops all
+   * connections that an earlier call of the method stopped for this caller. Without this second stop, the server could
+   * read more calls of the caller from these connections in this turn of the event loop
    */
   pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }

@@ -2,16 +2,17 @@ import type { HeaderRecord } from "./http-types.ts";
 import type { Refusal } from "./protocol/refusals.ts";
 
 /**
- * Returns the client of a request if `headers` is given, otherwise the client of a connection. Returns undefined if the
- * peer is a proxy. The connections of a proxy are never closed to make room for other clients.
+ * If `headers` is given, returns the client of a request. If `headers` is omitted, returns the client of a connection,
+ * or undefined if the peer is a proxy. The connections of a proxy are never closed to make room for other clients.
  */
 export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
 
 /** Limits of streaming calls. `MAX_HTTP2_STREAMS` limits the streams of one HTTP/2 connection. */
 interface StreamLimits {
   /**
-   * The maximum number of open streaming calls. Requests to open methods (`isOpen`) count as well if their bodies
-   * arrive slowly, and so do answered requests whose bodies have not completely arrived. Default: no limit.
+   * The maximum number of open streaming calls. Two other kinds of requests count as well: requests to open methods
+   * (`isOpen`) whose bodies arrive slowly, and answered requests whose bodies have not completely arrived. Default: no
+   * limit.
    */
   readonly max?: number;
   /** The maximum duration of a stream, in milliseconds. A client can call again after this time. Default: no limit. */
@@ -91,8 +92,8 @@ export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 
 /**
- * The number of checks after which a connection ends if its client does not answer a PING. The server checks once every
- * `deadSessionCheckMs`. A slow client may need a minute to answer.
+ * If a client has not answered a PING after this number of checks, the server ends its connection. The server checks
+ * once every `deadSessionCheckMs`. A slow client may need a minute to answer.
  */
 export const UNANSWERED_CHECKS = 6;
 

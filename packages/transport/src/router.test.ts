@@ -25,8 +25,8 @@ function authorizeBy(decide: (name: string) => boolean, isAsync: boolean): Autho
 }
 
 /**
- * Creates a router with one method. The method awaits the promises in `waiting`. `seen` contains the calls of the
- * method.
+ * Creates a router with one method. The method awaits the promises in `waiting`. `seen` contains the caller of each
+ * call.
  */
 function routerWith(options: Partial<RouterOptions> = {}) {
   const seen: string[] = [];

@@ -80,7 +80,7 @@ describe.each(FORMS)("a disconnected caller: $name", (form) => {
         const sent = start(pair[name], requestOf(form, talk({ script: { wait: true } })));
         await waitFor("the implementation is called", () => where(pair[name]).includes("implementation"));
         await sent.giveUp(code);
-        await waitFor("its signal aborts", () => where(pair[name]).includes("failure"));
+        await waitFor("the signal of the call aborts", () => where(pair[name]).includes("failure"));
         expect(where(pair[name])).toEqual(["interceptor", "implementation", "aborted", "failure"]);
       }
       // The port uses one code for every disconnected caller. Connect uses Canceled, Aborted, Internal or none.

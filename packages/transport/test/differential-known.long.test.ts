@@ -77,7 +77,7 @@ describe("the port compared with Connect's adapter", () => {
     await pair.close();
   });
 
-  it("replaces all values of a response header, although Connect keeps every second old field and one of several cookies", async () => {
+  it("replaces all response headers by those of an interceptor; Connect keeps every second old header, and one cookie", async () => {
     const pair = await openPair();
     const headers = [
       ["set-cookie", "a=1"],

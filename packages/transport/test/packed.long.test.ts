@@ -52,7 +52,7 @@ describe("the installed package", () => {
   it.each(RUNTIMES)("serves the README's example on %s", async (runtime) => {
     const command = runtime === "node" ? [process.execPath] : denoRun(["-A"]);
     const server = newProcess(startProcess([...command, "server.js"], { cwd: folder }));
-    const url = await waitUntilSaid(server, "it listens", (output) => /listening on (\S+)/.exec(output)?.[1]);
+    const url = await waitUntilSaid(server, "the server listens", (output) => /listening on (\S+)/.exec(output)?.[1]);
     const output = run(calls.replaceAll("http://127.0.0.1:8080", url));
     expect(output.replace(/\s/g, "")).toBe('{"greeting":"Hello,Ada"}{"greeting":"Hello,Ada"}ok');
     const method = `${url}/hello.v1.HelloService/SayHello`;

@@ -116,7 +116,7 @@ it.each([
   endSpans(1000);
   await waitFor("all spans are dropped", () => lost["export"] === 1000);
   expect(errors).toEqual(Array(2).fill(expect.stringMatching(/longer than 5 s/)));
-  await waitFor("their connections are closed", () => trickling.connections() === 0);
+  await waitFor("the connections to the collector are closed", () => trickling.connections() === 0);
   await trickling.close();
   const collector = await newCollector(undefined, trickling.port);
   endSpans(1);
@@ -132,7 +132,7 @@ it("shuts down and closes its connections while a response arrives byte by byte"
   await close();
   expect(lost).toEqual({ export: 10 });
   expect(errors).toEqual([NOT_SENT]);
-  await waitFor("its connection is closed", () => trickling.connections() === 0);
+  await waitFor("the connection to the collector is closed", () => trickling.connections() === 0);
 });
 
 it("shuts down and reports the lost spans if no collector listens", async () => {

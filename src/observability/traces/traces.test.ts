@@ -216,7 +216,7 @@ it("adds the round trips of a call to the trace of this call, until the call end
 });
 
 describe("a collector", () => {
-  it("causes the loss of the spans in its request if it returns an error, and `onLost` reports each span", async () => {
+  it("that returns an error loses the spans of the request, and `onLost` reports each span", async () => {
     const { traces, lost, errors } = await newTraces({}, () => ({ status: 401 }));
     for (let i = 0; i < 3; i++) traces.begin(START)?.end(undefined);
     await traces.close();

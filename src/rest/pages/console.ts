@@ -22,8 +22,8 @@ const PAGE = `<!doctype html>
     <script src="console.js" defer></script>
   </head>
   <body>
-    <div id="console">The console is loading. If this text stays, its script could not be loaded: reload the page.</div>
-    <noscript>The console needs JavaScript. The command line, <code>ugs</code>, does the same.</noscript>
+    <div id="console">The console is loading. If this text stays, the script could not be loaded: reload the page.</div>
+    <noscript>The console needs JavaScript. You can use the command line, <code>ugs</code>, instead.</noscript>
   </body>
 </html>
 `;

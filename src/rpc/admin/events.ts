@@ -19,7 +19,7 @@ import { EVENTS_PAGE, EventWatchers, POLL_MS } from "./event-watchers.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
 /**
- * The time without an event after which a stream sends an empty response, in milliseconds. Proxies end a stream if the
+ * If a stream has sent nothing for this time, in milliseconds, it sends an empty response. Proxies end a stream if the
  * stream is silent for a minute.
  */
 const HEARTBEAT_MS = 15_000;

@@ -42,7 +42,7 @@ export interface AdminDeps {
   readonly sendTest: (environment: Environment, target: WebhookTarget) => Promise<TestResult>;
   /** Returns the samples of the last hour. Returns undefined if the supervisor does not answer. */
   readonly readHistory: (query: HistoryQuery) => Promise<HistoryAnswer | undefined>;
-  /** Makes the service use the data in Redis if it refuses this data, for example because Redis was emptied. */
+  /** Accepts the data in Redis that the service has refused, for example after Redis was emptied. */
   readonly acceptData: () => Promise<void>;
   readonly logger: Pick<Logger, "info" | "warn">;
   readonly metrics: Pick<Metrics, "imported" | "viewer">;

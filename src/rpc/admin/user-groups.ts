@@ -121,7 +121,8 @@ export function userGroupRpcs(deps: AdminDeps) {
 
     /**
      * The call succeeds even if some groups cannot be imported. The results contain an error for each of these groups.
-     * If `validate_only` is not set, these groups are counted and logged.
+     * If `validate_only` is not set, a metric counts the results, and a log line contains the number of errors by
+     * reason.
      */
     async importUserGroups(request, { values }) {
       requireDifferent(request.userGroups);

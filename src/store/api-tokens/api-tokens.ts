@@ -101,7 +101,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       const read = async (id: string) => {
         const answer = await client.ask("list-api-tokens", READ, { key: apiTokenKey(number, id) });
         const record = recordFromAnswer(answer);
-        // The API token has expired or was revoked after its id was read.
+        // If the record is empty, the API token has expired or was revoked after its id was read.
         return isEmpty(record) ? [] : [apiTokenFrom(id, record, Number(answer[1]))];
       };
       const readOrSkip = (id: string) =>

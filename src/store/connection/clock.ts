@@ -12,8 +12,8 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
  * An estimate of Redis' clock that is never ahead of Redis' clock. So a deadline passes in Redis no later than in this
  * process.
  *
- * Redis reads its clock after the command arrives and before it answers. The times at which the command was sent and
- * the answer arrived therefore bound the difference between the clocks. If the estimated difference is outside of these
+ * Redis reads its clock after the command arrives and before it answers. The send time of the command and the arrival
+ * time of the answer therefore bound the difference between the clocks. If the estimated difference is outside of these
  * bounds, the lower bound replaces the estimate. The estimate therefore follows a clock that drifts or is set.
  */
 export class RedisClock {

@@ -22,8 +22,8 @@ export function slotOf(key: string): number {
 const QUICK_HOPS = 5;
 
 /**
- * The pause before a redirection after the first `QUICK_HOPS`, in milliseconds. While a slot is migrating, the pause
- * before a retry is the same.
+ * The pause before a retry while a slot is migrating, in milliseconds. After `QUICK_HOPS` redirections, the pause
+ * before each further redirection is the same.
  */
 const PAUSE_MS = 25;
 

@@ -65,7 +65,7 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
   }
   if (minReplicas > 0 && minReplicasToWrite === "0") {
     warnings.push(
-      `MIN_REPLICAS_ACK is ${minReplicas}, but Redis' min-replicas-to-write is 0: a master that has lost its replicas accepts changes, which a failover loses, and returns outdated reads. Set min-replicas-to-write to ${minReplicas}`,
+      `MIN_REPLICAS_ACK is ${minReplicas}, but Redis' min-replicas-to-write is 0: a master that has lost its replicas still accepts changes and answers reads. A failover loses these changes, and these reads can be outdated. Set min-replicas-to-write to ${minReplicas}`,
     );
   }
   return warnings;

@@ -62,7 +62,7 @@ export function openNode(name: string, destination: RedisDestination, options: N
   const { timeoutMs, minReplicas = 0 } = options;
   const reads = connect(destination, options);
   // The connection for reads sends no changes, and therefore never receives READONLY. If a demotion replaces the
-  // connection for changes, replace this connection as well.
+  // connection for changes, replace the connection for reads as well.
   const changes = () => connect(destination, { ...options, onDemoted: () => reads.replace() });
   const replicas = minReplicas > 0 ? new Replicas(changes(), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
   return new StoreNode(name, reads, replicas);
@@ -121,7 +121,8 @@ class Replicas {
       throw new NotConfirmed(cause);
     }
     if (confirmed < this.#count) throw new NotConfirmed(new Error(`${confirmed} of ${this.#count} replicas confirmed`));
-    // After a loss, the connection may lead to another Redis. The replicas of this Redis do not have the change.
+    // After a loss, the connection may lead to another Redis. A confirmation by the replicas of the other Redis does
+    // not cover the change.
     if (losses !== this.connection.losses) throw new NotConfirmed(new Error("connection lost"));
   }
 

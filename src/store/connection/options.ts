@@ -21,8 +21,8 @@ export function redisOptions(destination: RedisDestination): RedisOptions {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 500,
-    // The interval of the checks whether Redis has loaded its data. Redis estimates the remaining time only in whole
-    // seconds, which is too coarse.
+    // While Redis loads its data, ioredis checks at least this often whether Redis is ready. Redis estimates the
+    // remaining time only in whole seconds, which is too coarse.
     maxLoadingRetryTime: 100,
   };
 }

@@ -54,7 +54,7 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
       const hasData = stream.bytesRead !== bytesRead;
       silent = hasData || redis.commandQueue.length === 0 ? 0 : silent + 1;
       bytesRead = stream.bytesRead;
-      // The first check may run immediately after a command was sent. So the limit is `CHECKS` checks after this check.
+      // The first check without data may run immediately after a command was sent, so this check does not count.
       if (silent <= CHECKS || stream.destroyed) return;
       stream.destroy(new Error(`Redis does not answer: no data for ${silenceMs} ms`));
     };

@@ -103,7 +103,7 @@ function malformed(url: string): string {
 function hostPort(text: string, otherwise: number): HostPort | undefined {
   const [, host, port] = HOST.exec(text) ?? [];
   if (host === undefined || Number(port ?? otherwise) > 65_535 || port === "0") return undefined;
-  // DNS would resolve an invalid IPv6 address as a host name.
+  // Without this check, the connection would look up an invalid IPv6 address in DNS.
   if (host.startsWith("[") && !URL.canParse(`http://${host}`)) return undefined;
   return { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port ?? otherwise) };
 }

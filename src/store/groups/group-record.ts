@@ -70,7 +70,7 @@ export const FIELD = {
    * were created at the same time.
    */
   tokenCreateTime: "r",
-  /** The digest of the last token with a grace period, even if this period has ended. */
+  /** The digest of the last replaced token that got a grace period, even if this period has ended. */
   graceDigest: "x",
   graceUntil: "y",
   /**

@@ -43,7 +43,7 @@ interface Plan {
   readonly fields: ChangedFields;
   /** The new token. Undefined if the group keeps its token. */
   readonly given: GivenToken | undefined;
-  /** Whether the write must fail if the group has expired, because the new expiry time would resume the group. */
+  /** If true, the write fails for an expired group, because the new expiry time would resume the group. */
   readonly unlessExpired: boolean;
 }
 
@@ -96,7 +96,7 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
 }
 
 /**
- * Compares a group with its record. If the token of the group is younger than the snapshot, the token stays, unless
+ * Compares a group with its record. If the stored token is younger than the snapshot, the stored token stays, unless
  * `replaceNewerTokens` is true. A suspended group keeps its suspension and its expiry time.
  */
 function planOf(

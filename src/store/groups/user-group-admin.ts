@@ -23,7 +23,7 @@ import { rotate, viewerDigest } from "./user-groups.ts";
 
 /**
  * The time for which Redis stores the revocation of a viewer's sessions, in milliseconds. The time covers the longest
- * session, the longest call, and the maximum clock difference, so all revoked sessions have expired when it ends.
+ * session, the longest call, and the maximum clock difference. All revoked sessions have expired when this time ends.
  */
 const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 

@@ -45,7 +45,7 @@ import {
   viewerFromRecord,
 } from "./group-record.ts";
 
-/** The time after the first call in which a retry with the same request id is safe, in milliseconds. */
+/** A retry with the same request id is safe for this time after the first call, in milliseconds. */
 export const REQUEST_TTL_MS = DAY_MS;
 
 /** The length of the stored digest of a viewer id, in characters. These digests must be unique in a group. */

@@ -1,5 +1,5 @@
--- Stores the current time in the `field` of `times`. If `refresh` is not empty, and a webhook has no undelivered
--- events, sets the time of its cursor to now.
+-- Stores the current time in the `field` of `times`. If `refresh` is not empty, also sets the cursor time of each
+-- webhook without undelivered events to now.
 -- Returns `recent` and the remaining milliseconds if the stored time is less than `intervalMs` old. In this case,
 -- changes nothing. Otherwise returns `done`.
 -- include: webhooks

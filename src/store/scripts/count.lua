@@ -1,5 +1,5 @@
--- Adds `amount` to a counter. If the counter does not expire yet, for example because it is new, it expires after
--- `windowSeconds`.
+-- Adds `amount` to a counter. If the counter has no expiry time, for example because it is new, sets the expiry
+-- time to `windowSeconds` from now.
 -- Returns the count, and the milliseconds until the expiry.
 local count = redis.call('INCRBY', key, amount)
 local left = redis.call('PTTL', key)

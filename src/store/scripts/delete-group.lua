@@ -1,6 +1,6 @@
 -- Deletes a group, its index entries, and the notes on its revoked sessions. If `etag` is not empty, the group must
--- have this etag. The stored results of request ids stay until they expire. If a group with the same id is created, it
--- does not get these results, because each result contains the team id of the deleted group.
+-- have this etag. The stored results of rotations stay until they expire. If a group with the same id is created, this
+-- group does not get these results, because each result contains the team id of the deleted group.
 -- Returns `UserGroupNotFound`; `TokenNotFound`; `EtagMismatch`; or `done`.
 -- include: tokens
 -- include: target

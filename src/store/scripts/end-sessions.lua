@@ -1,7 +1,7 @@
 -- Revokes viewer sessions of a group. If `viewer` is empty, revokes all sessions. Otherwise, `viewer` is the digest of
--- a viewer id, and the script revokes the sessions of this viewer. A group has notes on at most `maxViewers` viewers. A
--- note consists of the oldest valid generation, a colon, and the time of the note. The version of the group does not
--- change, because callers cannot see the changed values.
+-- a viewer id, and the script revokes the sessions of this viewer. To do so, the script writes a note on the viewer. A
+-- group has at most `maxViewers` notes. A note consists of the oldest valid generation, a colon, and the time of the
+-- note. The version of the group does not change, because callers cannot see the changed values.
 -- Returns `UserGroupNotFound`; `unreadable`; `TooManyEndedViewers`; or `done`.
 -- include: tokens
 local found = redis.call('HMGET', group, 'g', 's')

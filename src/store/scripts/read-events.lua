@@ -1,11 +1,11 @@
 -- Reads up to `count` events of an environment in the order of their ids. If `after` is not empty, reads the events
--- after the event with this id. This event must still exist, except if it is too old. In this case, `seen` decides.
--- `seen` is a time in milliseconds at which no event with a higher id than `after` existed. If `after` is empty, reads
--- the events since the time `since` in microseconds. Reads at most `maxDays` days. `from` is the earliest time to read,
--- in microseconds.
+-- after the event with this id. This event must still exist, except if it is older than `retentionMs`. In this case,
+-- `seen` must not be older than `retentionMs`. `seen` is a time in milliseconds at which no event with a higher id than
+-- `after` existed. If `after` is empty, reads the events since the time `since` in microseconds. Reads at most
+-- `maxDays` days. `from` is the earliest time to read, in microseconds.
 -- Returns one of
 -- - `gone`: the environment is not active
--- - `expired`: events after `after` were removed or lost
+-- - `expired`: events after the event `after` were removed or lost
 -- - `events`, the id and the time at which the next call continues, and the events. An event is its id and 8 fields
 --   with their values. The next call passes the id as `after`, and the time as `from`. If no more events exist, the
 --   time is empty
@@ -24,11 +24,11 @@ if after == '' then
   position = math.min(math.max(tonumber(since), oldest, trimmed) - 1.0, last)
 else
   position = tonumber(after)
-  -- The limit `maxUpdates` of a day has removed updates before `trimmed`.
+  -- If the daily limit `maxUpdates` removed updates, the ids of these updates are lower than `trimmed`.
   if position > last or position < trimmed - 1.0 then return {'expired', nowText} end
   if position < last and position >= oldest then
-    -- A failover can lose the last events. Later events can then get lower ids than the lost events, so `after` must
-    -- exist.
+    -- A failover can lose the last events. Later events can then get lower ids than the lost events, so the event
+    -- `after` must exist.
     if #read('events', position, position, '1') + #read('updates', position, position, '1') == 0 then
       return {'expired', nowText}
     end

@@ -1,6 +1,6 @@
 -- Replaces the secret of an API token. The replaced secret gets a grace period of `graceMs`. At most `maxPrevious`
--- secrets are in their grace period. If an older secret is still in its grace period, this period ends no later than
--- that of the replaced secret. For `issuer`, see create-api-token.lua.
+-- secrets are in their grace period. The grace period of an older secret ends no later than the grace period of the
+-- replaced secret. For `issuer`, see create-api-token.lua.
 -- Returns `ApiTokenChanged`; `ApiTokenNotFound`; `unreadable`; or `ApiTokenOutlivesCaller` if the API token expires
 -- later than `notBeyond`. Otherwise returns `done`, the digests of the changed and revoked secrets, and the record.
 -- include: api-tokens

@@ -3,8 +3,8 @@
 -- Returns one of
 -- - `UserGroupNotFound`, `TokenNotFound`, `unreadable`
 -- - `RequestIdReused`: the request id was used with other parameters
--- - `done`, the digest of the new token, and the id and the record of the group. If the call is a retry, this is the
---   digest of the token that the first call created
+-- - `done`, the digest of the new token, and the id and the record of the group. If the call is a retry, the digest is
+--   the digest of the token that the first call created
 -- include: tokens
 local first = redis.call('HMGET', request, 'parameters', 'id', 'team', 'digest')
 if first[2] then
@@ -25,7 +25,7 @@ local obsolete = obsoleteEntries(id, found, digest, graceMs)
 audit('g:' .. id, 'token')
 removeEntries(obsolete)
 replaceToken(group, id, found, digest, graceMs)
--- The time of a rotated token must be after the creation of the group, because lists otherwise show no rotation.
+-- Lists show a rotation only if the time of the token is after the creation of the group.
 local tokenTime = math.max(math.floor(version / 1000), math.floor((tonumber(found[5]) or 0) / 1000) + 1.0)
 redis.call('HSET', group, 't', tokenText, 'k', keyId, 'u', versionText, 'r', string.format('%.0f', tokenTime))
 redis.call('HDEL', group, 'f')

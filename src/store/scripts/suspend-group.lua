@@ -1,5 +1,5 @@
 -- Suspends a group, or changes the suspension of a suspended group. A suspended group keeps the time of its suspension.
--- `untilTime` is empty if only `resume-group` ends the suspension.
+-- If `untilTime` is empty, only `resume-group` ends the suspension.
 -- Returns `UserGroupNotFound` or `unreadable`. Returns `same` and the record if the suspension did not change.
 -- Otherwise returns `done` and the record.
 local found = redis.call('HMGET', group, 'd', 'c', 'z', 'w', 'h', 'v')

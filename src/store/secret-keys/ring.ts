@@ -56,7 +56,7 @@ function requireFit(known: ReadonlyMap<string, RecordedKey>, ring: readonly Ring
   if (wrong.length > 0) {
     throw new StoreMisconfigured(
       `TOKEN_KEYS has another key under the id ${wrong.join(", ")} than the key that encrypted tokens in this Redis; ` +
-        `restore the key with this id, and give a new key a new id. If you need no group in this Redis, remove the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
+        `restore the old key under this id, and give a new key a new id. If you need no group in this Redis, remove the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
     );
   }
   if (known.size > 0 && held.length === 0) {

@@ -23,7 +23,7 @@ import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
 /**
- * The maximum age of the recorded last use of a key while a process uses the key, in milliseconds. Two attempts to
+ * While a process uses a key, the recorded time of the last use is at most this old, in milliseconds. Two attempts to
  * record the use may fail.
  */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
@@ -153,8 +153,8 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   /**
-   * Searches for an environment that needs a key. `isComplete` is true if the search covered all environments, and no
-   * environment needs a key.
+   * Searches for an environment that needs one of the keys. `isComplete` is true if the search covered all
+   * environments, and found no such environment.
    */
   async #findUse(
     keyIds: readonly string[],

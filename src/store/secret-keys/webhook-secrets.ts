@@ -12,8 +12,9 @@ import { recordsFrom } from "../webhooks/webhooks.ts";
  * a webhook at the same time, this call does not write the secrets of this webhook. In this case, a later call must
  * encrypt these secrets.
  *
- * @returns `uses`: the ids of the keys that encrypted the secrets before this call. Each webhook adds the id of each of
- *   its keys once. `failed`: the ids of webhooks with a secret that cannot be decrypted
+ * @returns `uses`: the ids of the keys that encrypted the secrets before this call. If a key encrypted several secrets
+ *   of one webhook, `uses` contains the id of this key once for this webhook. `failed`: the ids of webhooks with a
+ *   secret that cannot be decrypted
  */
 export async function reencryptWebhooks(
   { client, cipher }: GroupDeps,

@@ -78,7 +78,7 @@ function changeFaults(environment: string, events: readonly StoredEvent[], calls
   });
 }
 
-/** Finds groups whose name at the end is not the name that the change of their last event set. */
+/** Finds groups with a wrong final name. The right name is in the change that belongs to the last event. */
 function orderFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const byName = new Map(calls.map((call) => [nameOf(call), call]));
   const names = new Map<string, string | undefined>();

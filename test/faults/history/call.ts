@@ -53,13 +53,13 @@ export interface Call {
   readonly method: "get" | "update" | "rotate" | "resolve" | "delete" | "revoke" | "import" | "suspend" | "resume";
   readonly worker: string;
   readonly environment: string;
-  /** The group, in the format of `groupOf`. If the caller presented a token, the group to which the token was given. */
+  /** The group, in the format of `groupOf`. If the caller presented a token, the group that received this token. */
   readonly group: string;
   /** Token that the caller presented. Undefined if the call names the group by its id. */
   readonly token?: string | undefined;
   /** Foreign token that an import sets. Each import of a group uses a new token. */
   readonly given?: string | undefined;
-  /** Name that a change or a creation sets. Each call sets another name. */
+  /** Name that a change or a creation sets. No two calls set the same name. */
   readonly value?: string | undefined;
   readonly requestId?: string | undefined;
   readonly graceMs?: number | undefined;

@@ -5,7 +5,7 @@ import { checkOrder } from "./order.ts";
 import { checkStored, type StoredEnvironment } from "./stored.ts";
 import type { Allowances, Violation } from "./violation.ts";
 
-/** All calls during a fault, the stored data, and the exceptions from the promises that the fault allows. */
+/** All calls during a fault, the stored data, and the exceptions that the fault allows. See `Allowances`. */
 export interface History {
   readonly calls: readonly Call[];
   readonly stored: readonly StoredEnvironment[];

@@ -11,8 +11,8 @@ import { STRICT, type ViolationKind } from "./violation.ts";
  */
 
 /**
- * Creates an answer that shows the group `a`. For each field that `seen` does not contain, the answer shows the value
- * with which the group was created.
+ * Creates an answer that shows the group `a`. If `seen` does not contain a field, the answer shows the value that the
+ * creation of the group has set.
  */
 export function shown(seen: Partial<Extract<Answer, { code: "ok" }>["seen"]> = {}, created = false): Answer {
   const { name = "n0" } = seen;
@@ -36,7 +36,7 @@ export const SUSPENDED: Answer = {
 };
 export const NO_GROUP: Answer = { code: "not_found", reason: "USER_GROUP_NOT_FOUND", outcome: undefined };
 
-/** A call of a history. If it has no times, the nth call lasts from 2n to 2n + 1. So such calls do not overlap. */
+/** A call of a history. If the nth call has no times, it lasts from 2n to 2n + 1. So such calls do not overlap. */
 export type CallAt = Omit<Call, "start" | "end"> & Partial<Call>;
 
 /** @param more fields that differ from the default */

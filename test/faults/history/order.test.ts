@@ -89,7 +89,7 @@ describe("the history checker accepts", () => {
       FORGETS,
     ],
     [
-      "a retry of a lost rotation that sets another token",
+      "a lost rotation whose retry sets another token",
       [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)],
       FORGETS,
     ],
@@ -159,7 +159,7 @@ describe("the history checker accepts", () => {
       ],
     ],
     [
-      "two concurrent deletions, with a new creation between them",
+      "two deletions with a creation between them, and reads of the old and the new group",
       [
         at([1, 9], get()),
         at([2, 3], remove()),
@@ -312,7 +312,7 @@ describe("the history checker finds no valid order in a history with", () => {
     ["a token accepted after its revocation", [rotate("t1"), resolve("t0")]],
     ["a token accepted after its grace period", [rotate("t1", { graceMs: 10 }), at([14, 15], resolve("t0"))]],
     [
-      "a token accepted in a grace period that the next rotation has ended",
+      "a token that is accepted after the next rotation has ended its grace period",
       [rotate("t1", { graceMs: 100 }), rotate("t2"), resolve("t0")],
     ],
     ["a valid token that is refused", [at([4, 5], resolve("t0", NO_TOKEN))]],
@@ -344,14 +344,14 @@ describe("the history checker finds no valid order in a history with", () => {
     ],
     ["an old token that is accepted after a revocation", [revoke(), resolve("t0")]],
     [
-      "a token accepted in a grace period that a revocation has ended",
+      "a token that is accepted after a revocation has ended its grace period",
       [rotate("t1", { graceMs: 100 }), revoke(), resolve("t0")],
     ],
     ["an import whose name is lost", [imported("f"), get({ ...there, name: "n0" })]],
     ["an imported token that is refused", [imported("f"), resolve("f", NO_TOKEN)]],
     ["a token that is accepted after an import has replaced it", [imported("f"), resolve("t0", viewed("name of f"))]],
     [
-      "a token accepted in a grace period that an import has ended",
+      "a token that is accepted after an import has ended its grace period",
       [rotate("t1", { graceMs: 100 }), imported("f"), resolve("t0", viewed("name of f"))],
     ],
     ["an accepted token of an import that reported `not_made`", [imported("f", NOT_MADE), resolve("f")]],
@@ -370,10 +370,10 @@ describe("the history checker finds", () => {
 
   it.each<[...Required<Case>, kinds: string[]]>([
     ["half a change", [update("n1"), get({ name: "n1", mapped: "n0" })], {}, ["torn"]],
-    ["the answer of another change", [update("n1", shown({ name: "n0" }))], {}, ["torn", "no order"]],
-    ["another group", [get({ id: "b" })], {}, ["another's group"]],
-    ["a group of another environment", [call("resolve", shown(), foreign)], {}, ["another's group"]],
-    ["the team id of another group", [other(shown(shownB, true))], FORGETS, ["team id"]],
+    ["a change whose answer shows another name", [update("n1", shown({ name: "n0" }))], {}, ["torn", "no order"]],
+    ["an answer with another group", [get({ id: "b" })], {}, ["another's group"]],
+    ["an answer with a group of another environment", [call("resolve", shown(), foreign)], {}, ["another's group"]],
+    ["a new group with the team id of another group", [other(shown(shownB, true))], FORGETS, ["team id"]],
     [
       "two groups with the same team id",
       [at([1, 2], other(UNKNOWN)), at([2, 3], other(shown(shownB)))],

@@ -2,8 +2,8 @@ import { byGroup, type Call, fateOf, isDone, isOk, madeBy, type Seen } from "./c
 import { type Allowances, shortOf, type Violation } from "./violation.ts";
 
 /**
- * A token. Until an answer has shown the token, its text is unknown. Until then, the call that created it stands for
- * it.
+ * A token. If no answer has shown the token yet, its value is unknown. In this case, the call that created the token
+ * stands for the token.
  */
 type Token = string | Call;
 
@@ -25,7 +25,7 @@ interface State {
   readonly ended: ReadonlySet<Token | number>;
   /** Request ids of committed changes, each with the `life` of the group at that change. */
   readonly requests: ReadonlyMap<string, number>;
-  /** The state without the latest changes that were not acknowledged. If a failover loses these changes, it applies. */
+  /** The state without the latest unacknowledged changes. If a failover loses these changes, this is the new state. */
   readonly before?: State | undefined;
 }
 

@@ -127,7 +127,7 @@ describe("the checker of audit events", () => {
     ["an event for a refused rotation", [rotate(NO_TOKEN)], [rotated]],
     ["an event for a Get that created no group", [get()], [event("c1", "GetUserGroup")]],
     ["an event whose change is missing from the last read", [update("n1", UNKNOWN), get({}, FINAL)], [updated]],
-    ["a change without an event that the last read shows", [update("n1", UNKNOWN), get({ name: "n1" }, FINAL)], []],
+    ["a change that has no event but is in the last read", [update("n1", UNKNOWN), get({ name: "n1" }, FINAL)], []],
     [
       "an event of a deletion although the last read shows the group",
       [remove(UNKNOWN), get({}, FINAL)],

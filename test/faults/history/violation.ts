@@ -16,7 +16,7 @@ export interface Violation {
   readonly text: string;
 }
 
-/** Exceptions from the promises of the service that one kind of fault allows. */
+/** The exceptions that one kind of fault allows. In these cases, the service need not keep its promises. */
 export interface Allowances {
   /**
    * Whether a change that was not acknowledged may be lost even if a read has shown the change. Reads do not wait for

@@ -56,7 +56,7 @@ export class Administration {
   }
 
   /**
-   * Suspends a group. Each call has another reason, so that the call is a change even if the group is suspended
+   * Suspends a group. No two calls have the same reason. So the call is a change even if the group is suspended
    * already.
    */
   async #suspend(known: Known): Promise<void> {
@@ -102,14 +102,14 @@ export class Administration {
   async #import(groups: readonly Known[]): Promise<void> {
     const mode = this.#parts.random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
     const calls = await this.#importAs(mode, groups, newToken);
-    // If an import failed, no group may have received its token. Remember the token as well, so that the final reads
-    // present it. The service must not accept it.
+    // If an import failed, possibly no group has received its token. Remember the token as well, so that the final
+    // reads present it. Then the checker finds a token that the service accepts by mistake.
     for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
   }
 
   /**
-   * Concurrently imports the same token for several new groups. At most one of the groups receives the token. No other
-   * caller uses the new groups, so that group keeps the token.
+   * Concurrently imports the same token for several new groups. At most one of the groups receives the token. This
+   * group keeps the token, because no other caller uses the new groups.
    */
   async #contest({ environment }: Known): Promise<void> {
     const groups = Array.from({ length: IMPORTED }, () => this.#make(environment));

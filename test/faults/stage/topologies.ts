@@ -14,7 +14,7 @@ export interface Topology {
   readonly network: Network;
   nameOf(node: TestRedis): string;
   master(key: string): Promise<TestRedis>;
-  /** Queries the current masters. Returns a function that returns which of these masters has a key. */
+  /** Queries the current masters. Returns a function that finds the master of a key by the result of this query. */
   masters(): Promise<(key: string) => TestRedis>;
   /** Waits until every running node is up, and until every master has its replicas. */
   whole(): Promise<unknown>;

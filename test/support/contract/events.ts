@@ -193,7 +193,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       await fails(read(environment, { ...last, number: last.number + 1 }), EventCursorExpired);
     });
 
-    it("rejects a cursor before updates that the daily limit removed, and accepts a later cursor", async () => {
+    it("rejects a cursor if the daily limit removed updates after its position, and accepts a later cursor", async () => {
       const { environment } = await withGroup();
       const start = await end(environment);
       const audit = new Audit(AUDIT.retentionMs, { maxUpdates: 200 });
@@ -210,7 +210,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       expect((await readAll(environment, first, 100)).found).toEqual(found.slice(1));
     });
 
-    it("rejects a cursor older than the retention period, but accepts a newer cursor of the same position", async () => {
+    it("rejects a cursor older than the retention period, but accepts a newer cursor with the same position", async () => {
       const { environment } = await withGroup();
       const audit = new Audit(2000);
       const first = await end(environment);

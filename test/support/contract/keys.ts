@@ -62,7 +62,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
 
     it.each([
       ["another key with the recorded id", [WRONG], /k1.*HDEL ug:token-keys k1$/],
-      ["another key with the recorded id behind a new key", [NEXT, WRONG], /k1.*HDEL ug:token-keys k1$/],
+      ["a new key, followed by another key with the recorded id", [NEXT, WRONG], /k1.*HDEL ug:token-keys k1$/],
       ["a ring without any recorded key", [NEXT], /none.*\(k1\).*HDEL ug:token-keys k1$/],
     ] as const)("refuses %s, and describes the remedy", async (_, ring, text) => {
       await check(OLD);

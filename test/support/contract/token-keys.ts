@@ -54,7 +54,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
   };
 
   describe("a pass of re-encryption", () => {
-    it("encrypts every token with the first key only once, and changes no other value", async () => {
+    it("encrypts every token once, with the first key, and changes no other value", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: 20 }, (_, i) => `group ${i}`);
       const before = await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id))));

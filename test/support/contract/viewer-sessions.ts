@@ -141,7 +141,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       ["the group", undefined],
       ["one viewer", "bob"],
     ])(
-      "stay revoked if Redis loses the revocations, and the sessions of %s are then revoked again",
+      "stay revoked after Redis loses the revocations, even if a call then revokes the sessions of %s again",
       async (_title, viewerId) => {
         const { environment } = await withGroup();
         const end = () => admin().endSessions(environment, { providedId: "a", viewerId }, BY);

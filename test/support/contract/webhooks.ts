@@ -299,7 +299,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     expect((await webhooks().get(environment, idle.id)).cursorTime).toBeGreaterThan(5);
   });
 
-  it("the expiry of an API token is reported once per number of days, and again for a new expiry time", async () => {
+  it("the expiry of an API token is reported once for each number of days left, and again for a new expiry time", async () => {
     const environment = await newEnvironment();
     const tokens = testApiTokens(client());
     const expireTime = Date.now() + 86_400_000;

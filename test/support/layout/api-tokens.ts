@@ -37,8 +37,8 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
   };
   const idOf = (i: number) => String(i).padStart(16, "0");
   /**
-   * Writes a record of an API token again, under another id and with another digest. Writes the index entry of the copy
-   * as well.
+   * Writes a copy of the record of an API token, under another id and with another digest. Writes an index entry for
+   * the copy as well.
    */
   const plant = async ({ number }: Environment, id: string, record: { readonly [field: string]: string }) => {
     await redis().hset(apiTokenKey(number, id), { ...record, digest: `d${id}` });

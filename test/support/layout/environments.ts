@@ -13,7 +13,7 @@ export function environmentLayout({ client, clients, store, redis }: ContractCon
   const named = (): EnvironmentName => ({ name: newName(), tag: undefined });
 
   describe("environments in Redis", () => {
-    it("have unique numbers, even if two environments have the same first candidate", async () => {
+    it("have unique numbers, even if two environments have the same first candidate number", async () => {
       const name = named();
       const wanted = candidateOf(environmentPath(name), 0);
       const other = { state: "active", path: "another/", create_time: "1" };

@@ -117,7 +117,7 @@ function moves(context: ContractContext): void {
     await fails(store().update(environment, "a", {}), RecordUnreadable);
   });
 
-  it("with all fields of another group is a copy under its own id, but the token resolves to the other group", async () => {
+  it("with all fields of another group is read under its own id, but the token resolves to the other group", async () => {
     const { environment, group, other, a, b } = await twoGroups(context);
     await copy(b, a, FIELDS);
     const { group: copied } = await store().getOrCreate(environment, newGroup("a"));

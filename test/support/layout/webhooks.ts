@@ -43,7 +43,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       expect((await webhooks().beginTest(environment, other.id)).secrets).toEqual([]);
     });
 
-    it("that cannot be decrypted put their webhook in the state `unreadable` until its secret is rotated", async () => {
+    it("put the webhook in the state `unreadable` if they cannot be decrypted, until its secret is rotated", async () => {
       const { environment, id, claim, key, secrets } = await create();
       const states = async () => {
         const listed = (await webhooks().list(environment)).find((each) => each.id === id);

@@ -394,7 +394,7 @@ export type ListApiTokensRequest = Message<"usergroup.admin.v1.ListApiTokensRequ
   pageToken: string;
 
   /**
-   * Only tokens whose creator is the API token with this id. `root` for ADMIN_TOKEN. Default: all.
+   * Only tokens that the API token with this id created. The id of ADMIN_TOKEN is `root`. Default: all.
    *
    * @generated from field: string creator = 4;
    */
@@ -711,8 +711,8 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
 
   /**
    * If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-   * even if this token is already revoked. Until five seconds after this call, CreateApiToken and RotateApiToken fail
-   * with ABORTED (API_TOKEN_CHANGED) if the caller uses an API token of the environment.
+   * even if this token is already revoked. During this call and for five seconds after it, API tokens of the
+   * environment cannot call CreateApiToken or RotateApiToken: these calls fail with ABORTED (API_TOKEN_CHANGED).
    *
    * @generated from field: bool revoke_issued = 3;
    */
@@ -1607,7 +1607,7 @@ export type WatchEventsResponse_Snapshot = Message<"usergroup.admin.v1.WatchEven
   userGroups: UserGroupVersion[];
 
   /**
-   * True in the last part. If no part contains a group, the group does not exist.
+   * True in the last part of the snapshot. A group that is in no part does not exist.
    *
    * @generated from field: bool complete = 2;
    */
@@ -1992,7 +1992,7 @@ export const AdminService: GenService<{
   },
   /**
    * Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-   * Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+   * Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
    * the environment. After the first call, other methods do not find the environment. The API tokens and user group
    * tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
    * CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
@@ -2064,8 +2064,8 @@ export const AdminService: GenService<{
   },
   /**
    * Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
-   * If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
-   * (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+   * If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
+   * ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
    * (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateApiToken
@@ -2087,8 +2087,8 @@ export const AdminService: GenService<{
     output: typeof RevokeApiTokenResponseSchema;
   },
   /**
-   * Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
-   * calls can create or delete groups. All other groups are on exactly one page.
+   * Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
+   * while the caller reads the pages may be missing. Every other group is on exactly one page.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListUserGroups
    */

@@ -52,14 +52,14 @@ export type Event = Message<"usergroup.admin.v1.Event"> & {
   actorId: string;
 
   /**
-   * The user group of the event. Unset for another resource.
+   * The user group of the event. Unset if the event concerns another resource.
    *
    * @generated from field: string user_group_id = 5;
    */
   userGroupId: string;
 
   /**
-   * The API token that was created, changed, rotated or revoked. Unset for another resource.
+   * The API token that was created, changed, rotated or revoked. Unset if the event concerns another resource.
    *
    * @generated from field: string api_token_id = 6;
    */
@@ -74,7 +74,7 @@ export type Event = Message<"usergroup.admin.v1.Event"> & {
   changedFields: string[];
 
   /**
-   * The webhook that was created, changed, disabled or deleted. Unset for another resource.
+   * The webhook that was created, changed, disabled or deleted. Unset if the event concerns another resource.
    *
    * @generated from field: string webhook_id = 8;
    */

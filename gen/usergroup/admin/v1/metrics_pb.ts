@@ -130,7 +130,7 @@ export type MetricsSample = Message<"usergroup.admin.v1.MetricsSample"> & {
   p50?: Duration | undefined;
 
   /**
-   * Estimated 99th percentile of the durations of unary calls, with the limit of `p50`.
+   * Estimated 99th percentile of the durations of unary calls. Durations above 2.5 s count as 2.5 s.
    *
    * @generated from field: google.protobuf.Duration p99 = 5;
    */
@@ -179,7 +179,7 @@ export type ServiceSample = Message<"usergroup.admin.v1.ServiceSample"> & {
   queueLength: number;
 
   /**
-   * Number of calls whose wait in a queue ended during the ten seconds.
+   * Number of calls that left a queue during the ten seconds.
    *
    * @generated from field: int32 queued_calls = 4;
    */
@@ -208,7 +208,7 @@ export type ServiceSample = Message<"usergroup.admin.v1.ServiceSample"> & {
   redisErrors: number;
 
   /**
-   * Estimated median of the durations of Redis round trips, with the limit of `MetricsSample.p50`.
+   * Estimated median of the durations of Redis round trips. Durations above 2.5 s count as 2.5 s.
    *
    * @generated from field: google.protobuf.Duration redis_p50 = 8;
    */
@@ -264,7 +264,7 @@ export type MethodCalls = Message<"usergroup.admin.v1.MethodCalls"> & {
   failedCalls: number;
 
   /**
-   * Estimated 99th percentile of the durations of unary calls, with the limit of `MetricsSample.p50`.
+   * Estimated 99th percentile of the durations of unary calls. Durations above 2.5 s count as 2.5 s.
    *
    * @generated from field: google.protobuf.Duration p99 = 4;
    */
@@ -306,7 +306,7 @@ export type EnvironmentCalls = Message<"usergroup.admin.v1.EnvironmentCalls"> & 
   failedCalls: number;
 
   /**
-   * Estimated 99th percentile of the durations of unary calls, with the limit of `MetricsSample.p50`.
+   * Estimated 99th percentile of the durations of unary calls. Durations above 2.5 s count as 2.5 s.
    *
    * @generated from field: google.protobuf.Duration p99 = 4;
    */

@@ -127,7 +127,7 @@ export const groupCommands = commandGroup("user groups", {
         message: new FieldOption("--message <text>", "the message for the page, at most 512 characters"),
         until: new FieldOption(
           "--until <when>",
-          "when the suspension ends: a time, a date, or a duration from now such as 7d; default: only at `group resume`",
+          "when the suspension ends: a time, a date, or a duration from now such as 7d; default: the suspension lasts until `group resume`",
         ),
       },
     },
@@ -146,7 +146,7 @@ export const groupCommands = commandGroup("user groups", {
   revoke: (command, shell) => {
     command
       .description("revoke the tokens of one or many user groups; `group create` shows the new token of a group")
-      .argument("[id]", "the id of the user group; otherwise give --all or --prefix")
+      .argument("[id]", "the id of one user group; for many groups, give --all or --prefix")
       .option("--all", "all user groups of the environment")
       .option("--prefix <text>", "the user groups whose ids start with this text")
       .option(

@@ -20,7 +20,7 @@ interface PingOptions {
 }
 
 export const pingCommand: DefineCommand = (command, shell) => {
-  command.description("check that the service is ready for reads, or with --changes for changes; needs no token");
+  command.description("check that the service is ready for reads (with --changes: for changes); needs no token");
   command.addOption(new Option("--changes", "check readiness for changes; default: for reads").conflicts("live"));
   command.option("--live", "check only that the service responds");
   command.option(

@@ -37,8 +37,8 @@ interface Traits {
   /** The sign of a duration in a time field: 1 for a duration from now, -1 for a duration ago. Default: 1. */
   readonly sign?: 1 | -1;
   /**
-   * Set if the field is a credential: the name of the credential in the prompt. The value of the option is then the
-   * path of a file that contains the credential, or `-` for standard input.
+   * If the field is a credential, the name of the credential in the prompt. The value of the option is then the path of
+   * a file that contains the credential, or `-` for standard input.
    */
   readonly secret?: string;
   /** Whether to read the credential from the terminal or standard input if the option is missing. Default: no. */
@@ -63,13 +63,13 @@ export type FieldInputs = { readonly [field: string]: FieldOption | string };
 /** The inputs and outputs of a command for an RPC. */
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   /**
-   * The inputs of the command, except `<id>`. If the request has a field of `SUBJECTS`, the command has an argument
-   * `<id>` that sets this field. If `fields` contains this field, the command has no argument `<id>`.
+   * The inputs of the command, except `<id>`. If the request has a field of `SUBJECTS` and `fields` does not contain
+   * this field, the command has an argument `<id>` that sets the field.
    */
   readonly fields?: FieldInputs;
   /** Constant fields of the request. Default: none. */
   readonly preset?: { readonly [field: string]: unknown };
-  /** Set if the response is a list: the columns of the table. */
+  /** If the response is a list, the columns of the table. */
   readonly columns?: readonly ColumnOf[];
   /** The note to write if the list is empty. Default: no note. */
   readonly none?: string;

@@ -18,7 +18,7 @@ export const signingKeyCommands = commandGroup("keys that sign viewer sessions",
   ),
   rotate: rpcCommand(
     rotateSigningKey,
-    "let the next key sign viewer sessions; no session is revoked; needs ADMIN_TOKEN",
+    "let the next key sign viewer sessions; without --end-sessions, no session is revoked; needs ADMIN_TOKEN",
     {
       fields: {
         end_sessions: new FieldOption(

@@ -13,7 +13,8 @@ export const storeCommands = commandGroup("the data in Redis", {
         consequence:
           "User groups that Redis has lost are created again with other tokens. If Redis was restored from a backup, tokens that were revoked after the backup are valid again",
       }),
-      done: () => "The service accepts the data in Redis. Its other processes accept the data within a second.",
+      done: () =>
+        "The process that received this call accepts the data in Redis. The other processes accept the data within a second.",
     },
   ),
 });

@@ -35,7 +35,7 @@ export const tokenCommands = commandGroup("API tokens", {
       role: new FieldOption("--role <role>", "the permissions of the API token").makeOptionMandatory(),
       expire_time: new FieldOption(
         "--expires <when>",
-        "a time, a date, or a duration from now such as 90d; default: when the token of the caller expires",
+        "a time, a date, or a duration from now such as 90d; default: the expiry time of the token of the caller",
       ),
     },
     secret: ({ apiToken, token }) => ({
@@ -46,7 +46,7 @@ export const tokenCommands = commandGroup("API tokens", {
   }),
   list: rpcCommand(listApiTokens, "list API tokens without their secrets", {
     fields: {
-      creator: new FieldOption("--creator <id>", "only API tokens created by the API token with this id, or by `root`"),
+      creator: new FieldOption("--creator <id>", "only API tokens of this creator: the id of an API token, or `root`"),
       role: new FieldOption("--role <role>", "only API tokens of this role"),
     },
     columns: ["id", "display_name", "role", "last_use_time", "expire_time", "creator"],
@@ -85,7 +85,7 @@ export const tokenCommands = commandGroup("API tokens", {
     confirm: ({ apiTokenId: id, revokeIssued }) => ({
       what: `the API token ${id}`,
       id,
-      consequence: `This revokes the API token ${id}${revokeIssued ? ", and every API token that it issued" : ""}: its bearers can no longer call the service`,
+      consequence: `This revokes the API token ${id}${revokeIssued ? ", and every API token that it issued" : ""}: the bearer of a revoked API token can no longer call the service`,
     }),
     done: (_, { revokedCount }) => `Revoked ${revokedCount} API ${revokedCount === 1 ? "token" : "tokens"}.`,
     note: (_, { environment }) =>

@@ -19,7 +19,7 @@ const SESSIONS = commandGroup("viewer sessions", {
         ).makeOptionMandatory(),
         user_group_id: new FieldOption(
           "--group <id>",
-          "the user group; default: the group of a token from a prompt, or from standard input",
+          "the user group; without --group, ugs reads a token of the group: from --from-file, a prompt or standard input",
         ),
         token: new FieldOption("--from-file <file>", "instead of --group: a file with the token of the group", {
           secret: "User group token",

@@ -28,9 +28,9 @@ const MAX_PAGE_BYTES = 128 * 1024 * 1024;
 const TIMEOUT_MS = 120_000;
 
 /**
- * The first `BURST` requests have no pause between them. Each later request starts at least `PACE_MS` after the request
- * before. The hosted service allows 180 requests per minute from an address. Other programs at the same address need a
- * part of these requests.
+ * The first `BURST` requests have no pause between them. Each later request starts at least `PACE_MS` after the
+ * previous request. The hosted service allows 180 requests per minute from an address. Other programs at the same
+ * address need a part of these requests.
  */
 const BURST = 30;
 const PACE_MS = 500;

@@ -102,7 +102,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
       ...(inherited === 0
         ? []
         : [
-            `${count(inherited)} groups have copies of the values of their parents, because groups have no parents here`,
+            `${count(inherited)} groups have copies of the values of parent customers, because groups in this service have no parents`,
           ]),
     ],
   };

@@ -43,7 +43,7 @@ export interface ReadOptions {
 }
 
 /**
- * The maximum length of a record, in bytes. Even the largest group is shorter than this limit if every character is
+ * The maximum length of a record, in bytes. The largest group is shorter than this limit, even if every character is
  * escaped.
  */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;

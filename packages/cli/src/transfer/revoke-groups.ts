@@ -42,14 +42,14 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   const before = Math.min(now, given.before ? timestampMs(given.before) : now);
   const time = new Date(before).toISOString();
   const whose = `user groups of ${target.name}${prefix && ` with ids that start with ${prefix}`}`;
-  const consequence = `This revokes the tokens of all ${whose} that were created before ${time}${grace ? "" : ": dashboards with a revoked token show nothing until they have a new token"}`;
+  const consequence = `For all ${whose}, this revokes the tokens created before ${time}${grace ? "" : ": dashboards with a revoked token show nothing until they have a new token"}`;
   await confirm(shell, { what: `the tokens of all ${whose}`, id: prefix || target.name, consequence }, given.isSure);
   out.note(`Revoking tokens created before ${time}.`);
 
   /**
    * Returns whether a group has a valid token that may be older than `before`. The service does not store the creation
-   * time of a token in its grace period, so such a token counts as older. If the grace period ends within `grace` from
-   * now, the token does not count, because an interrupted run may have started this grace period.
+   * time of a token in its grace period, so such a token counts as older. But if the grace period ends within `grace`
+   * from now, ignores this token, because an interrupted run may have started the grace period.
    */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||

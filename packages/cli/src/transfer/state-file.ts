@@ -26,8 +26,8 @@ interface State {
 
 /**
  * A file that contains the state of an unfinished transfer. A later process can continue the transfer from this state.
- * The file belongs to the last run that claimed it. If two runs use the same file at the same time, the run that
- * claimed the file first stops.
+ * The file belongs to the last run that claimed it. If two runs use the same file at the same time, the earlier run
+ * stops.
  */
 export class StateFile<T extends State> {
   readonly path: string;

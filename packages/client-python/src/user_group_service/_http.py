@@ -178,7 +178,7 @@ class _Connections:
         self._tls = tls
         self._proxy = proxy
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
-        # The next request takes the last connection of this list, which was used most recently.
+        # The connection that was used most recently is last. The next request takes this connection.
         self._idle: list[httpcore.ConnectionPool] = []
 
     @contextmanager
@@ -217,7 +217,7 @@ class AsyncHttp:
     def __init__(self, *, tls: ssl.SSLContext | None = None, proxy: str | None = None) -> None:
         self._tls = tls
         self._proxy = proxy
-        # The keys need no process id, because a forked process has its own event loop.
+        # The keys of this mapping need no process id, because a forked process has its own event loop.
         self._loops: dict[asyncio.AbstractEventLoop, _AsyncConnections] = {}
 
     async def post(self, url: str, headers: Headers, content: bytes) -> FullResponse:

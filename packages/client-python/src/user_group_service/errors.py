@@ -85,7 +85,7 @@ def _detail_of(error: BaseException | None, kind: type[T]) -> T | None:
     if not isinstance(error, ConnectError):
         return None
     for detail in error.details:
-        # If a program created the detail itself, `value` can return another type.
+        # If this program, and not the service, created the detail, `value` can return another type.
         if isinstance(found := detail.value(kind), kind):
             return found
     return None

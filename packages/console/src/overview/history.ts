@@ -19,8 +19,8 @@ export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "meth
   /** The samples, the oldest first. */
   readonly samples: readonly MetricsSample[];
   /**
-   * Whether a response has come from another process than the response before. The samples before this response were
-   * dropped.
+   * Whether a response came from a different process than the response before it. The samples of the earlier process
+   * were dropped.
    */
   readonly isOther: boolean;
 }
@@ -38,7 +38,7 @@ export function endOf({ endTime }: MetricsSample): number {
 
 /**
  * Adds the latest samples to the samples of the last hour. If the latest samples are from another process, they replace
- * all samples of the process before.
+ * all earlier samples.
  */
 export function mergeHour(before: Hour | undefined, response: GetMetricsHistoryResponse, isOther: boolean): Hour {
   const { instance, methods, environments, samples: latest } = response;
@@ -125,8 +125,8 @@ export interface Minute {
 }
 
 /**
- * Returns one row for each minute, the latest minute first. A row contains, for each line of
- * the chart, the mean of its values in this minute.
+ * Returns one row for each minute, the latest minute first. A row contains the mean of each line of the chart in this
+ * minute.
  *
  * @param ends the end of each sample, in milliseconds since 1970
  */

@@ -125,7 +125,7 @@ function Choice({ method, of, hour }: { readonly method?: string; readonly of?: 
   );
 }
 
-/** Sorts the names. Adds the chosen name, because `names` does not contain a name that has no calls. */
+/** Sorts the names. Adds the chosen name, because `names` contains only names that have calls. */
 function namesWith(names: readonly string[] = [], chosen: string | undefined): string[] {
   return [...new Set([...names, ...(chosen === undefined ? [] : [chosen])])].sort();
 }

@@ -193,7 +193,7 @@ function Lookup() {
       <Form label="Look up an API token" submit="Look up" act={lookUp}>
         <TextField
           label="An API token, or its id"
-          hint="Paste a leaked secret to find its API token, even an API token of the settings. The service neither logs nor stores the secret."
+          hint="Paste a leaked secret to find its API token, even an API token that is defined in the settings. The service neither logs nor stores the secret."
           type="password"
           value={text}
           onValue={setText}
@@ -219,8 +219,8 @@ function Found({ found }: { readonly found: LookupApiTokenResponse }) {
         </p>
       ) : (
         <p class="note">
-          Remove this API token from the settings of the service. The service reloads a settings file. If you change an
-          environment variable, restart the service.
+          Remove this API token from the settings of the service. The service reloads a changed settings file. If you
+          change an environment variable, restart the service.
         </p>
       )}
       {apiToken && <LeakNote role={apiToken.role} env={env} />}

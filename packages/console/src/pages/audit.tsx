@@ -27,7 +27,7 @@ import { countText, timeIn } from "../words.ts";
  * same names.
  */
 const FILTERS = {
-  group: { field: "user_group_id", label: "User group", hint: "The id of a user group. The group may be deleted." },
+  group: { field: "user_group_id", label: "User group", hint: "The id of a user group, even of a deleted group." },
   actor: { field: "actor_id", label: "Done by", hint: "The id of an API token, root, or service." },
   method: { field: "method", label: "Method", hint: "The RPC, such as UpdateUserGroup." },
   since: { field: "start_time", label: "Since", hint: "A time, a date, or a duration ago such as 1h." },

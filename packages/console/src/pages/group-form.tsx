@@ -94,12 +94,12 @@ export function GroupFieldset({
 
 const MAP_HINT = (
   <>
-    One entry per line: <code>SCHEMA=SOURCE</code>. Or a JSON object. Empty: no entries.
+    One entry per line, in the form <code>SCHEMA=SOURCE</code>, or a JSON object. Empty: no entries.
   </>
 );
 
 const TIME_HINT =
-  "The group is suspended from this time on: a time, a date, or a duration from now such as 14d. Empty: the group does not expire.";
+  "The group is suspended from this time on. Write a time, a date, or a duration from now such as 14d. Empty: the group does not expire.";
 
 const JSON_HINT = (
   <>

@@ -138,9 +138,7 @@ export function StartPage() {
                 done={value.hasSession && "A viewer session was created."}
                 waiting="No viewer session was created."
               >
-                <p>
-                  A viewer session is for one person who is logged in. The page holds the session instead of a token.
-                </p>
+                <p>A viewer session is for one person who is logged in. Your page holds the session, not a token.</p>
                 <Snippets label="Create a viewer session" programs={sessionPrograms(value.group ?? "acme")} />
               </Step>
               <Step

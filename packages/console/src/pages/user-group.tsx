@@ -98,7 +98,7 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
               actions={<a href={hrefOf("sessions", { env, group: id })}>Revoke its viewer sessions</a>}
             >
               <p>
-                Your back end creates a session for each viewer. The page holds the session instead of a token. Set{" "}
+                Your back end creates a session for each viewer. Your page holds the session, not a token. Set{" "}
                 <code>API_TOKEN</code> to an API token of role manage.
               </p>
               <Snippets label="Create a viewer session" programs={sessionPrograms(id)} />
@@ -226,7 +226,7 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
     requestId.current = newRequestId();
     if (userGroup?.suspension) {
       await again();
-      return `Rotated the token of the user group ${id}. The token is shown only after the suspension: run ugs group create.`;
+      return `Rotated the token of the user group ${id}. To get the token after the suspension, run ugs group create.`;
     }
     const token = userGroup?.token ?? "";
     showSecret({

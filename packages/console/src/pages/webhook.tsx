@@ -168,7 +168,7 @@ function Actions(acting: Acting) {
   );
 }
 
-/** Changes the name, the URL and the event types. A field shows the stored value until the user changes it. */
+/** Changes the name, the URL and the event types. A field shows the stored value until the user changes the field. */
 function Update({ webhook, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id, displayName, url, eventTypes } = webhook;

@@ -17,8 +17,8 @@ export interface Answer<T> {
 const UNREAD = { value: undefined, error: undefined, isBusy: true };
 
 /**
- * Sends a request when the page is shown. Sends the request again when `key` or the session changes. If the repeated
- * request fails, the old value stays, so that a form does not lose the typed text.
+ * Sends a request when the page is shown. Sends the request again when `key` or the session changes. If a request with
+ * the same `key` fails, the old value stays, so that a form does not lose the typed text.
  */
 export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
   const [state, setState] = useState<Omit<Answer<T>, "again"> & { readonly of: string }>();

@@ -54,8 +54,8 @@ export function Dialog({
         onClose();
       }}
       onClose={() => {
-        // If the user presses Escape a second time, the browser closes the dialog, although `onCancel` prevents this.
-        // Show the dialog again.
+        // If the user presses Escape a second time, the browser ignores `preventDefault` and closes the dialog. Show
+        // the dialog again.
         if (isShown.current) dialog.current?.showModal();
       }}
     >

@@ -40,7 +40,10 @@ export function RotationDialog({
   const isAtOnce = graceMs === 0;
   const rotate = async () => {
     if (graceMs === undefined || graceMs > MAX_GRACE_MS || graceMs % 1000 !== 0)
-      throw new InvalidInput("Write the grace period as 0s, 30s, 5m, 1h or 30d. 30d is the longest.", FIELD);
+      throw new InvalidInput(
+        "Write the grace period as a number and a unit, such as 0s, 30s, 5m or 1h. The maximum is 30d.",
+        FIELD,
+      );
     return onRotate(graceMs / 1000);
   };
   return (

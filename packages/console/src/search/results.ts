@@ -22,8 +22,8 @@ export interface FoundGroups {
 }
 
 /**
- * Finds user groups. The group whose id is the text comes first. Groups whose ids start with the text follow. Groups
- * whose names contain the text come last.
+ * Finds user groups. If an id equals the text, this group comes first. Groups whose ids start with the text follow.
+ * Groups whose names contain the text come last.
  *
  * @throws ConnectError if a call fails
  */

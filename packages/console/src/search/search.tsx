@@ -83,7 +83,8 @@ export function Search() {
     })),
     ...environmentsWith(all.value ?? [], wanted).map((each) => {
       const name = formatEnvironmentName(each);
-      // The result opens the current page in the found environment. A page about one resource opens the user groups.
+      // The result opens the current page in the found environment. If the current page has no link, or belongs to no
+      // environment, the result opens the list of user groups.
       const shown = isOfEnvironment && link !== undefined && path !== undefined ? path : "groups";
       return { href: hrefOf(shown, { env: name }), icon: Building2, content: <>Environment {name}</> };
     }),

@@ -41,7 +41,8 @@ const HINTS: { readonly [reason: string]: string } = {
   ETAG_MISMATCH: "Somebody else changed the user group in the meantime. Check the new values, then save again.",
   API_TOKEN_CHANGED:
     "API tokens of the environment were just revoked, maybe the token of this session. Try again in 5 seconds.",
-  API_TOKEN_OUTLIVES_CALLER: "Revoke the API token, or sign in with a token that expires at the same time or later.",
+  API_TOKEN_OUTLIVES_CALLER:
+    "Revoke the API token, or sign in with a token that expires no earlier than the API token.",
   TOO_MANY_API_TOKENS: "Revoke API tokens that are no longer used.",
   TOO_FEW_REPLICAS:
     "The change was made, but a failover may lose it. Check after a failover, and repeat the change if it is missing.",

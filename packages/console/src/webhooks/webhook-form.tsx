@@ -33,7 +33,7 @@ export function WebhookFieldset({
   readonly onValues: (values: WebhookValues) => void;
 }) {
   const { displayName, url, isOfAllTypes, eventTypes } = values;
-  // A later release may have added event types to the webhook that `EVENT_TYPES` does not contain.
+  // The webhook may have event types of a later release. `EVENT_TYPES` does not contain these types.
   const types = [...new Set([...EVENT_TYPES, ...eventTypes])];
   const choose = (type: string, isChosen: boolean) =>
     onValues({

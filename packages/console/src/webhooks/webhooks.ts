@@ -21,7 +21,7 @@ export function stateText({ state, failedAttempts }: Webhook): string {
 }
 
 /**
- * Returns the time from which events may be undelivered. Returns undefined if the webhook is enabled and the last
+ * Returns a time. Events since this time may be undelivered. Returns undefined if the webhook is enabled and the last
  * delivery did not fail.
  */
 export function undeliveredSince({ state, failureStartTime, deliveredTime }: Webhook): Webhook["deliveredTime"] {

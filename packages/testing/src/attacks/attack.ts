@@ -64,7 +64,7 @@ export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
   readonly run: (target: Target<S>) => Promise<Effort>;
 }
 
-/** Growth of memory that compiled code and caches can cause, in bytes per server. */
+/** Memory growth that can come from compiled code and caches, in bytes per server. */
 const NOISE_BYTES = 24 * 1024 * 1024;
 const WARM_UP_CALLS = 60;
 

@@ -122,8 +122,8 @@ export class Http2Wire {
   }
 
   /**
-   * Waits until the server has answered a PING, and so has read all frames that were sent before. Returns early if the
-   * server sends GOAWAY or closes the connection.
+   * Waits until the server answers a PING. The server has then read all frames that were sent before the PING. Returns
+   * early if the server sends GOAWAY or closes the connection.
    */
   async flushed(): Promise<void> {
     const before = this.pongs;

@@ -4,7 +4,7 @@ const TIMES = 7;
 
 const TEXT = JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `n${id}`, tags: ["a", `${id}`] })));
 
-/** Maximum of `slowness`. On slower machines, the tests of attacks may fail. */
+/** Maximum of `slowness`. If a machine is slower than this, the tests of attacks may fail. */
 const MOST = 4;
 
 /**

@@ -150,7 +150,7 @@ const MAX_TEXT_BYTES = 0x7f;
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
   if (isWellKnown(desc)) return () => undefined;
-  // Leave JSON that sets a field of a oneof to protobuf-es, which checks that no other field of the oneof is set.
+  // If JSON sets a field of a oneof, protobuf-es decodes the JSON and checks that no other field of the oneof is set.
   const fields = desc.fields.filter((field) => isText(field) && !field.oneof);
   const names = new Map(fields.map(({ jsonName, localName }) => [jsonName, localName]));
   return (bytes) => {

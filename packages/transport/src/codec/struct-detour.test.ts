@@ -127,7 +127,7 @@ describe("a request that repeats a large Struct field", () => {
   const again = tagged(2, 2, tagged(2, 2, tagged(1, 2, new Uint8Array())));
   const group = (content: Uint8Array) => Buffer.concat([tagged(13, 3, content), varint((13 << 3) | 4)]);
   it.each([
-    ["within others", inner, again],
+    ["in nested messages", inner, again],
     ["in a oneof", tagged(3, 2, structBytes), tagged(3, 2, new Uint8Array())],
     ["as a group", group(structBytes), group(new Uint8Array())],
     ["in a list", tagged(6, 2, tagged(1, 2, structBytes)), tagged(6, 2, tagged(1, 2, new Uint8Array()))],

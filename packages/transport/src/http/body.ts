@@ -7,8 +7,8 @@ const MIN_BUFFER_BYTES = 4096;
 /**
  * Appends a chunk to the arrived part of a body. The returned bytes are in one buffer.
  *
- * @param isCopy whether `append` or `copyOf` returned `body`. If so, `append` may write to the buffer behind `body`,
- * because no other object uses these bytes
+ * @param isCopy whether `append` or `copyOf` returned `body`. If so, `append` may write to the bytes that follow `body`
+ * in its buffer, because no other object uses these bytes
  */
 export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Buffer {
   const length = body.byteLength + chunk.byteLength;

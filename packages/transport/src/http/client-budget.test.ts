@@ -57,8 +57,8 @@ describe("ClientBudget", () => {
     idle.add("a7").add("a9");
     expect([charge("b", "b0"), charge("b", "b1")]).not.toContain(undefined);
     expect(evicted).toEqual(["a7", "a9"]);
-    // Now all holdings of client a are busy, so the first holding is evicted. The search before this eviction has moved
-    // the holdings that it checked to the end.
+    // Now all holdings of client a are busy, so the first holding is evicted. The search before this eviction has
+    // checked some holdings and has moved these holdings to the end.
     charge("b", "b2");
     expect(evicted).toHaveLength(3);
     idle.add("a99");

@@ -154,7 +154,7 @@ export class ClientBudget {
     if (this.#release(charge) && !charge.holding.isOver?.()) charge.holding.evict(reason);
   }
 
-  /** Returns a client with the most units. Lowers `#mostUnits` at most as often as `#addTo` has raised this bound. */
+  /** Returns a client with the most units. In total, lowers `#mostUnits` no further than `#addTo` has raised it. */
   #largest(): Client | undefined {
     while (this.#mostUnits > 0) {
       const clients = this.#byUnits.get(this.#mostUnits);
@@ -196,8 +196,8 @@ export class ClientBudget {
 }
 
 /**
- * Returns an idle holding of a client. Moves the busy holdings that it has checked to the end, so that the next search
- * begins with other holdings.
+ * Returns an idle holding of a client. Moves the checked busy holdings to the end, so that the next search begins with
+ * other holdings.
  */
 function idleOf({ charges }: Client): OpenCharge | undefined {
   let left = SEARCHED;

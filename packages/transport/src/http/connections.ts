@@ -169,7 +169,7 @@ export class Http1Connection {
   /** Responds to a request that node:http has refused. Called after the earlier pipelined requests are answered. */
   #refuseLast: (() => void) | undefined;
   #isOver = false;
-  /** Whether the connection closes after the last waiting request or, if no request waits, after the next request. */
+  /** If true, the last waiting request closes the connection. If no request waits, the next request closes it. */
   #isClosing = false;
   #isBroken = false;
 
@@ -270,8 +270,8 @@ export class Http1Connection {
    */
   closeAfterNext(): void {
     this.#isClosing = true;
-    // If headers are already sent, they have announced an open connection. In this case, the next request closes the
-    // connection.
+    // If the headers of the latest response are already sent, they do not contain `Connection: close`. In this case,
+    // the next request closes the connection.
     if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
@@ -304,7 +304,7 @@ export class Http1Connection {
    */
   onClientError(error: NodeJS.ErrnoException, context: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
-    // Before each error after the first, Deno adds the same `error` listener again.
+    // Deno adds the same `error` listener again before the second error and before each later error.
     const [before, last] = socket.listeners("error").slice(-2) as (() => void)[];
     if (last && last === before) socket.off("error", last);
     if (this.#pipelined.length > 0 && socket.writable) {
@@ -319,7 +319,7 @@ export class Http1Connection {
     if (this.#isBroken) return;
     this.#isBroken = true;
     if (res && (res.req.complete || res.writableEnded)) {
-      // If a request receives no response, the client repeats the request on a new connection.
+      // The refused request receives no response. So the client repeats this request on a new connection.
       this.closeAfter(res);
     } else if (res?.headersSent) {
       socket.destroy();

@@ -89,9 +89,9 @@ export function bytesOf(session: Http2Session): { readonly written: number; read
 
 /**
  * Ends an HTTP/2 session whose client does not answer a PING within `UNANSWERED_CHECKS` checks. Such a client is gone,
- * does not read, or sends an endless header, which an answer cannot interrupt. Or the session is broken. On Node 20, a
- * protocol error or many fast resets break a session. A broken session stops reading, emits no event, and stays open
- * even if the client closes the connection.
+ * does not read, or sends an endless header, which an answer cannot interrupt. A PING also stays unanswered if the
+ * session is broken. On Node 20, a protocol error or many fast resets break a session. A broken session stops reading,
+ * emits no event, and stays open even if the client closes the connection.
  *
  * Sends a PING if the session has sent no data since the last check.
  */
@@ -100,7 +100,7 @@ function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): voi
   let takenBefore = 0;
   /** The number of checks since the unanswered PING; undefined if no PING is unanswered. */
   let unanswered: number | undefined;
-  // A timeout of node:http2 would keep a destroyed session in memory until the timeout ends.
+  // Use a timer. The timeout of a node:http2 session would keep a destroyed session in memory until the timeout ends.
   const stop = () => clearInterval(timer);
   const timer = setInterval(() => {
     // node:http2 may destroy a session and emit no event, so check the socket.

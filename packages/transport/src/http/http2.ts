@@ -213,8 +213,8 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 
 /**
  * The number of unsent bytes of a connection that are not charged on Deno. The number suffices for a short response on
- * each stream. Over TLS, Deno passes short responses to the kernel some turns later. If these bytes were charged, a
- * burst of short responses on many connections would exceed the budget of the client.
+ * each stream. Over TLS, Deno passes a short response to the kernel only some turns of the event loop after the write.
+ * If these bytes were charged, a burst of short responses on many connections would exceed the budget of the client.
  */
 const MAX_UNSENT_BYTES = 64 * 1024;
 
@@ -230,9 +230,9 @@ function skipError(stream: ServerHttp2Stream): void {
 }
 
 /**
- * Calls a function that closes a stream or a session. On Node, calls the function in the next turn of the event loop.
- * Node 20.20 corrupts its memory if a session closes while the session is reading. It does so as well if a stream with
- * unsent bytes closes while the session of the stream is reading. On Deno, calls the function immediately.
+ * Calls a function that closes a stream or a session. On Deno, calls the function immediately. On Node, calls the
+ * function in the next turn of the event loop. Node 20.20 corrupts its memory if a session closes while the session is
+ * reading, or if a stream with unsent bytes closes while its session is reading.
  */
 function afterReading(act: () => void): void {
   if (STREAMS_END_EARLY) act();

@@ -125,9 +125,9 @@ export function serveNode({ limits, onError, ...options }: ServeOptions, listen:
  * Listens on one port for HTTP/1.1 and HTTP/2, over TLS if `tls` is set.
  *
  * An HTTP/1.1 server listens. If a connection begins with the HTTP/2 preface, or if ALPN has selected `h2`, the
- * HTTP/1.1 server passes the connection to an HTTP/2 server. On Deno the HTTP/1.1 server must listen, because Deno
- * drops the connections of another listener after one request. The option `allowHTTP1` of node:http2 is no alternative,
- * because it ignores the limits of HTTP/1.1.
+ * HTTP/1.1 server passes the connection to an HTTP/2 server. On Deno, the HTTP/1.1 server itself must listen. If
+ * another server accepted its connections, Deno would drop each connection after one request. The option `allowHTTP1`
+ * of node:http2 is no alternative, because it ignores the limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions): Promise<NodeServer> {
   const isSet = ([, value]: [name: string, value: unknown]) => value !== undefined;
@@ -274,7 +274,7 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
  * The next TLS record would break the connection with "Parse Error: Paused".
  */
 function readAsStream(socket: Socket): void {
-  // If the socket has another listener, node:http does not read from the handle.
+  // If the socket has another `data` listener, node:http does not read from the handle.
   socket.on("data", () => {});
 }
 

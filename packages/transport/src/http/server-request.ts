@@ -254,8 +254,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     this.charge = this.isWritten
       ? streams.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
       : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
-    // On Deno over TLS, the kernel receives even a short response some turns later, so allow a short time for the
-    // write.
+    // On Deno over TLS, the kernel receives even a short response only some turns of the event loop after the write. So
+    // allow a short time.
     if (!this.charge && !this.isWritten && bytes <= UNIT_BYTES)
       this.charge = streams.charge(this.client, this, { timeoutMs: SHORT_WRITE_MS });
     if (!this.charge) {

@@ -211,13 +211,13 @@ export class CallQueue {
   }
 
   /**
-   * Makes room for a new call. Refuses the oldest call of the largest caller in the largest group. The waiting calls of
-   * the largest group and of the largest caller use the most memory. The client of the oldest call is the least likely
-   * to still wait for the answer. Returns false if the new call itself must be refused.
+   * Makes room for a new call. Refuses the oldest call of the largest caller in the largest group. A group or a caller
+   * is the largest if its waiting calls use the most memory. The client of the oldest call is the least likely to still
+   * wait for the answer. Returns false if the new call itself must be refused.
    *
    * @param group the group of the new call
-   * @param line the line of the new call. If neither another group nor another line would be larger after the new call,
-   * this line loses a call
+   * @param line the line of the new call. If the new call would make this group and this line the largest, this line
+   * loses a call
    */
   #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
     const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;
@@ -229,7 +229,7 @@ export class CallQueue {
     return true;
   }
 
-  /** @param line the line that loses a call. If this line is empty, the next line of the group loses a call */
+  /** @param line the line that loses a call. If it is empty, the group's first line in turn order loses a call */
   #refuseOldest(group: Group, line: Line): void {
     const loser = line.calls.length > 0 ? line : (group.lines.values().next().value as Line);
     this.#end(loser.calls.shift() as Waiting, group, loser, "queue-full");
@@ -269,8 +269,8 @@ export class CallQueue {
   #measure(): void {
     const ms = performance.now() - this.#measuredSince;
     if (ms < RATE_INTERVAL_MS) return;
-    // If more time has passed, no call was waiting for a part of this time. The rate of the whole time would be too
-    // low.
+    // If two intervals or more have passed, no call was waiting for a part of this time. The rate of the whole time
+    // would be too low.
     if (ms < 2 * RATE_INTERVAL_MS) this.#perSecond = (1000 * this.#ended) / ms;
     this.#measuredSince += ms;
     this.#ended = 0;
@@ -319,9 +319,9 @@ export class CallQueue {
 
   /**
    * Resumes a paused connection of a caller if the server may read more calls of the caller. Resumes a connection as
-   * well if the queue has taken `MAX_HTTP2_STREAMS` calls of the caller since the last resumption. Otherwise the
-   * caller's calls on other connections, such as HTTP/1.1, could keep the connection paused. Resumes all connections of
-   * the caller if no call of the caller waits.
+   * well if the queue has taken `MAX_HTTP2_STREAMS` calls of the caller since the last resumption. Without this second
+   * rule, the caller's calls on other connections, such as HTTP/1.1, could keep the connection paused. Resumes all
+   * connections of the caller if no call of the caller waits.
    */
   #resume(group: Group, line: Line): void {
     const isEmpty = line.calls.length === 0;
@@ -345,8 +345,8 @@ export class CallQueue {
 }
 
 /**
- * Moves a caller or a group to the end of the map, or removes the entry if it has no waiting calls. If the map has only
- * one entry with waiting calls, the entry stays in place, because a `Map` copies itself after a few moves.
+ * Moves a caller or a group to the end of the map, or removes the entry if it has no waiting calls. The only entry of a
+ * map is not moved, because a `Map` copies itself after a few moves.
  */
 function passTurn<Value extends { readonly key: string }>(
   map: Map<string, Value>,

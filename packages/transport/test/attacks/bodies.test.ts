@@ -108,7 +108,7 @@ describeAttacks("bodies of unauthenticated clients", [
           isEnd: false,
         });
         await http2.data(stream, envelope(bomb, 1), { isEnd: true });
-        await waitFor("an answer", () => http2.isEnded(stream), 120_000);
+        await waitFor("the server answers", () => http2.isEnded(stream), 120_000);
       }
       return { requests: 10, outcome: "refused" };
     },
@@ -239,7 +239,7 @@ async function oversized(target: Target, fields: readonly (readonly [string, str
   for (let i = 0; i < times; i++) {
     const stream = await http2.request(post(PATHS.say, "application/json", fields), { isEnd: false });
     await http2.data(stream, body, { isEnd: true });
-    await waitFor("an answer", () => http2.isAnswered(stream));
+    await waitFor("the server answers", () => http2.isAnswered(stream));
     if (http2.wire.isClosed) throw new Error(`the connection was closed after ${i + 1} messages`);
   }
   // The connection must work like a new connection. For example, it must accept a body larger than the initial window.

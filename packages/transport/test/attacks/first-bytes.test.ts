@@ -105,10 +105,10 @@ describeAttacks("connections", [
       for (let i = 0; i < 20; i++) {
         const wire = await openWire(server.url, "http/1.1");
         await wire.send(`GET /healthz HTTP/1.1\r\nHost: a\r\nX-Long: ${"x".repeat(24 * 1024)}\r\n\r\n`);
-        await waitFor("an answer", () => wire.isClosed || wire.received().includes("\r\n\r\n"));
+        await waitFor("the server answers", () => wire.isClosed || wire.received().includes("\r\n\r\n"));
         const status = wire.received().toString("latin1").split(" ")[1];
         wire.close();
-        if (status !== "200") throw new Error(`24 KiB of header fields are answered ${status}`);
+        if (status !== "200") throw new Error(`the server answers 24 KiB of header fields with ${status}`);
       }
       return { requests: 20, outcome: "served" };
     },

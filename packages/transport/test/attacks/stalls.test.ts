@@ -168,7 +168,7 @@ describeAttacks(
         return started;
       }),
     ),
-    stalling("stalls: a call without its body, one byte at a time (HTTP/2)", async (target) => {
+    stalling("stalls: the body of a call, one byte at a time (HTTP/2)", async (target) => {
       const http2 = await target.http2();
       const started = await http2.request(callFields(target), { isEnd: false });
       return {

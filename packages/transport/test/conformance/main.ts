@@ -6,7 +6,7 @@ import { parseResults } from "./results.ts";
 import { installSuite } from "./suite.ts";
 
 const USAGE = `Usage: npm run test:conformance -- [options]
-  --run PATTERN  only these cases, such as 'Deadline Propagation/**'
+  --run PATTERN  run only the cases that match, for example 'Deadline Propagation/**'
   --trace        show the exchanges of the cases that fail`;
 
 const FOLDER = "dist-conformance";

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 const MODULE = "connectrpc.com/conformance";
 const VERSION = "v1.0.7";
 
-/** The maximum time for one server, in milliseconds. A run takes less than a minute. */
+/** The maximum time for one run of the suite, in milliseconds. A run usually takes less than a minute. */
 const MAX_RUN_MS = 8 * 60_000;
 
 export interface Suite {

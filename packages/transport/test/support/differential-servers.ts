@@ -91,7 +91,7 @@ async function openCandidate(
       if (session === undefined || session.destroyed || session.closed || requests === REQUESTS_PER_SESSION) {
         session?.close();
         requests = 0;
-        // If the client never reads written bytes, they count as memory of the connection, so the limit is high.
+        // Written bytes that are never read count as memory of the connection, so the limit is high.
         session = connect(port.url, { maxSessionMemory: 1000 });
         session.on("error", () => {});
       }

@@ -169,7 +169,7 @@ export const INTERNALS: readonly Internal[] = [
     holds: (certificate) => servesByItsListeners(createSecureServer(certificate, respondAndClose), "secureConnection"),
   },
   {
-    name: "node:http adds another `data` listener to a TLS connection to read it as a stream (http/port.ts)",
+    name: "if a TLS connection has another `data` listener, node:http reads the connection as a stream (http/port.ts)",
     holds: async (certificate) => {
       let heard = "";
       const server = createSecureServer(certificate, respondAndClose);
@@ -262,7 +262,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "a session of node:http2 has its open streams in the `Map` `streams` of its `state` (http/node-stream-map.ts)",
+    name: "the `state` of a node:http2 session has a `Map` `streams` of its open streams (http/node-stream-map.ts)",
     holds: async () => {
       const { stream, close } = await openedStream();
       const { session } = stream;

@@ -78,7 +78,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
   {
     name: "checks envelopes one by one",
-    reason: "Connect splits each piece of a body before it parses a message, so the error depends on the pieces.",
+    reason: "Connect splits each piece into envelopes before it parses a message, so the error depends on the pieces.",
     requests: grpcForms().map((form) => {
       const request = requestOf(form, MESSAGE);
       const tooLong = frame(0, new Uint8Array(1), MAX_BYTES + 1);
@@ -154,7 +154,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { status: 405, informational: [100], calls: 0 },
   },
   {
-    name: "resets a stream whose answer cannot be written",
+    name: "closes the HTTP/1.1 connection if an answer cannot be written",
     reason: "Connect's adapter writes to the console and never answers.",
     requests: FORMS.map((form) => requestOf(form, talk({ script: { headers: [["x-control", "a\u0001b"]] } }))).filter(
       ({ http }) => http === 1,

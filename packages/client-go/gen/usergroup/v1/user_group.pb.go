@@ -236,15 +236,15 @@ func (x *UserGroup) GetSuspension() *Suspension {
 // FAILED_PRECONDITION (USER_GROUP_SUSPENDED). The group keeps its token and all its values.
 type Suspension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Reason for operators, at most 256 characters without control characters. `EXPIRED` if the `expire_time` of the
-	// group has passed. Viewers do not see the reason.
+	// Reason for operators, at most 256 characters without control characters. If the `expire_time` of the group has
+	// passed, the reason is `EXPIRED`. Viewers do not see the reason.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Message for the page, at most 512 characters without control characters.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Start of the suspension.
 	SuspendTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=suspend_time,json=suspendTime,proto3" json:"suspend_time,omitempty"`
-	// Time at which the suspension ends automatically. If unset, ResumeUserGroup ends the suspension. If the reason is
-	// `EXPIRED`, a later `expire_time` ends the suspension.
+	// Time at which the suspension ends automatically. If unset, the suspension lasts until a call of ResumeUserGroup.
+	// With the reason `EXPIRED`, the suspension lasts until `expire_time` is cleared or set to a later time.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

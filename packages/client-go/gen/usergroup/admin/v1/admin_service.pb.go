@@ -869,7 +869,7 @@ type ListApiTokensRequest struct {
 	// `next_page_token` of the previous page, which must have the same environment and filters
 	// (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only tokens whose creator is the API token with this id. `root` for ADMIN_TOKEN. Default: all.
+	// Only tokens that the API token with this id created. The id of ADMIN_TOKEN is `root`. Default: all.
 	Creator string `protobuf:"bytes,4,opt,name=creator,proto3" json:"creator,omitempty"`
 	// Only tokens of this role. Default: all roles.
 	Role Role `protobuf:"varint,5,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
@@ -1387,8 +1387,8 @@ type RevokeApiTokenRequest struct {
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-	// even if this token is already revoked. Until five seconds after this call, CreateApiToken and RotateApiToken fail
-	// with ABORTED (API_TOKEN_CHANGED) if the caller uses an API token of the environment.
+	// even if this token is already revoked. During this call and for five seconds after it, API tokens of the
+	// environment cannot call CreateApiToken or RotateApiToken: these calls fail with ABORTED (API_TOKEN_CHANGED).
 	RevokeIssued  bool `protobuf:"varint,3,opt,name=revoke_issued,json=revokeIssued,proto3" json:"revoke_issued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3638,7 +3638,7 @@ type WatchEventsResponse_Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Up to 500 user groups.
 	UserGroups []*UserGroupVersion `protobuf:"bytes,1,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
-	// True in the last part. If no part contains a group, the group does not exist.
+	// True in the last part of the snapshot. A group that is in no part does not exist.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

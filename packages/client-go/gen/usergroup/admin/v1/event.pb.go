@@ -35,14 +35,14 @@ type Event struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Id of the API token of the caller, as in AuditEvent.
 	ActorId string `protobuf:"bytes,4,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
-	// The user group of the event. Unset for another resource.
+	// The user group of the event. Unset if the event concerns another resource.
 	UserGroupId string `protobuf:"bytes,5,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// The API token that was created, changed, rotated or revoked. Unset for another resource.
+	// The API token that was created, changed, rotated or revoked. Unset if the event concerns another resource.
 	ApiTokenId string `protobuf:"bytes,6,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// Names of the fields that have new values, or that an export returned, such as `name`, `mapping`, `properties` or
 	// `token`.
 	ChangedFields []string `protobuf:"bytes,7,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
-	// The webhook that was created, changed, disabled or deleted. Unset for another resource.
+	// The webhook that was created, changed, disabled or deleted. Unset if the event concerns another resource.
 	WebhookId     string `protobuf:"bytes,8,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -174,7 +174,7 @@ type MetricsSample struct {
 	Errors map[string]int32 `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Estimated median of the durations of unary calls. Durations above 2.5 s count as 2.5 s. Unset without unary calls.
 	P50 *durationpb.Duration `protobuf:"bytes,4,opt,name=p50,proto3" json:"p50,omitempty"`
-	// Estimated 99th percentile of the durations of unary calls, with the limit of `p50`.
+	// Estimated 99th percentile of the durations of unary calls. Durations above 2.5 s count as 2.5 s.
 	P99 *durationpb.Duration `protobuf:"bytes,5,opt,name=p99,proto3" json:"p99,omitempty"`
 	// State of the whole service. ADMIN_TOKEN only. Unset if the request contains `environment` or `method`.
 	Service       *ServiceSample `protobuf:"bytes,6,opt,name=service,proto3" json:"service,omitempty"`
@@ -263,7 +263,7 @@ type ServiceSample struct {
 	CallsInFlight int32 `protobuf:"varint,2,opt,name=calls_in_flight,json=callsInFlight,proto3" json:"calls_in_flight,omitempty"`
 	// Number of calls that wait in the queues of busy workers.
 	QueueLength int32 `protobuf:"varint,3,opt,name=queue_length,json=queueLength,proto3" json:"queue_length,omitempty"`
-	// Number of calls whose wait in a queue ended during the ten seconds.
+	// Number of calls that left a queue during the ten seconds.
 	QueuedCalls int32 `protobuf:"varint,4,opt,name=queued_calls,json=queuedCalls,proto3" json:"queued_calls,omitempty"`
 	// Number of refused calls, by cause. The causes are `api-token-limit` (RATE_LIMIT), `address-limit`
 	// (AUTH_FAILURE_LIMIT) and the causes of the metric `ugs_overloaded_total`.
@@ -272,7 +272,7 @@ type ServiceSample struct {
 	RedisRoundTrips map[string]int32 `protobuf:"bytes,6,rep,name=redis_round_trips,json=redisRoundTrips,proto3" json:"redis_round_trips,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Number of failed Redis round trips.
 	RedisErrors int32 `protobuf:"varint,7,opt,name=redis_errors,json=redisErrors,proto3" json:"redis_errors,omitempty"`
-	// Estimated median of the durations of Redis round trips, with the limit of `MetricsSample.p50`.
+	// Estimated median of the durations of Redis round trips. Durations above 2.5 s count as 2.5 s.
 	RedisP50 *durationpb.Duration `protobuf:"bytes,8,opt,name=redis_p50,json=redisP50,proto3" json:"redis_p50,omitempty"`
 	// Estimated 99th percentile of the durations of Redis round trips.
 	RedisP99 *durationpb.Duration `protobuf:"bytes,9,opt,name=redis_p99,json=redisP99,proto3" json:"redis_p99,omitempty"`
@@ -391,7 +391,7 @@ type MethodCalls struct {
 	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
 	// Number of failed calls.
 	FailedCalls int32 `protobuf:"varint,3,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
-	// Estimated 99th percentile of the durations of unary calls, with the limit of `MetricsSample.p50`.
+	// Estimated 99th percentile of the durations of unary calls. Durations above 2.5 s count as 2.5 s.
 	P99           *durationpb.Duration `protobuf:"bytes,4,opt,name=p99,proto3" json:"p99,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -464,7 +464,7 @@ type EnvironmentCalls struct {
 	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
 	// Number of failed calls.
 	FailedCalls int32 `protobuf:"varint,3,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
-	// Estimated 99th percentile of the durations of unary calls, with the limit of `MetricsSample.p50`.
+	// Estimated 99th percentile of the durations of unary calls. Durations above 2.5 s count as 2.5 s.
 	P99           *durationpb.Duration `protobuf:"bytes,4,opt,name=p99,proto3" json:"p99,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

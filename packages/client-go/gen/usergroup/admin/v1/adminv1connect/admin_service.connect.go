@@ -162,7 +162,7 @@ type AdminServiceClient interface {
 	// only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+	// Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
 	// the environment. After the first call, other methods do not find the environment. The API tokens and user group
 	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
 	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
@@ -186,15 +186,15 @@ type AdminServiceClient interface {
 	// the API token does not exist.
 	UpdateApiToken(context.Context, *v1.UpdateApiTokenRequest) (*v1.UpdateApiTokenResponse, error)
 	// Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
-	// If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
-	// (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+	// If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
+	// ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
 	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
 	// Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
 	// token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
-	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
-	// calls can create or delete groups. All other groups are on exactly one page.
+	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
+	// while the caller reads the pages may be missing. Every other group is on exactly one page.
 	ListUserGroups(context.Context, *v1.ListUserGroupsRequest) (*v1.ListUserGroupsResponse, error)
 	// Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
 	// exist.
@@ -967,7 +967,7 @@ type AdminServiceHandler interface {
 	// only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+	// Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
 	// the environment. After the first call, other methods do not find the environment. The API tokens and user group
 	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
 	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
@@ -991,15 +991,15 @@ type AdminServiceHandler interface {
 	// the API token does not exist.
 	UpdateApiToken(context.Context, *v1.UpdateApiTokenRequest) (*v1.UpdateApiTokenResponse, error)
 	// Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
-	// If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
-	// (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+	// If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
+	// ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
 	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
 	// Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
 	// token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
-	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
-	// calls can create or delete groups. All other groups are on exactly one page.
+	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
+	// while the caller reads the pages may be missing. Every other group is on exactly one page.
 	ListUserGroups(context.Context, *v1.ListUserGroupsRequest) (*v1.ListUserGroupsResponse, error)
 	// Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
 	// exist.

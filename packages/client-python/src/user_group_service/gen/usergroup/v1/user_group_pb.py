@@ -164,8 +164,8 @@ class Suspension(Message[_SuspensionFields]):
 
     Attributes:
         reason:
-            Reason for operators, at most 256 characters without control characters. `EXPIRED` if the `expire_time` of the
-            group has passed. Viewers do not see the reason.
+            Reason for operators, at most 256 characters without control characters. If the `expire_time` of the group has
+            passed, the reason is `EXPIRED`. Viewers do not see the reason.
 
             ```proto
             string reason = 1;
@@ -183,8 +183,8 @@ class Suspension(Message[_SuspensionFields]):
             optional google.protobuf.Timestamp suspend_time = 3;
             ```
         until:
-            Time at which the suspension ends automatically. If unset, ResumeUserGroup ends the suspension. If the reason is
-            `EXPIRED`, a later `expire_time` ends the suspension.
+            Time at which the suspension ends automatically. If unset, the suspension lasts until a call of ResumeUserGroup.
+            With the reason `EXPIRED`, the suspension lasts until `expire_time` is cleared or set to a later time.
 
             ```proto
             optional google.protobuf.Timestamp until = 4;

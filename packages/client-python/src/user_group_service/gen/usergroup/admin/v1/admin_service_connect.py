@@ -61,7 +61,7 @@ class AdminService(Protocol):
     async def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+        Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
         the environment. After the first call, other methods do not find the environment. The API tokens and user group
         tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
         CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
@@ -109,8 +109,8 @@ class AdminService(Protocol):
     async def rotate_api_token(self, request: RotateApiTokenRequest, ctx: RequestContext[RotateApiTokenRequest, RotateApiTokenResponse], /) -> RotateApiTokenResponse:
         """
         Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
-        If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
-        (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+        If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
+        ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
         (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -124,8 +124,8 @@ class AdminService(Protocol):
 
     async def list_user_groups(self, request: ListUserGroupsRequest, ctx: RequestContext[ListUserGroupsRequest, ListUserGroupsResponse], /) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
-        calls can create or delete groups. All other groups are on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
+        while the caller reads the pages may be missing. Every other group is on exactly one page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -878,7 +878,7 @@ class AdminServiceClient(ConnectClient):
     ) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+        Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
         the environment. After the first call, other methods do not find the environment. The API tokens and user group
         tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
         CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
@@ -1028,8 +1028,8 @@ class AdminServiceClient(ConnectClient):
     ) -> RotateApiTokenResponse:
         """
         Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
-        If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
-        (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+        If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
+        ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
         (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
         """
         return await self.execute_unary(
@@ -1077,8 +1077,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
-        calls can create or delete groups. All other groups are on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
+        while the caller reads the pages may be missing. Every other group is on exactly one page.
         """
         return await self.execute_unary(
             request=request,
@@ -1785,7 +1785,7 @@ class AdminServiceSync(Protocol):
     def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+        Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
         the environment. After the first call, other methods do not find the environment. The API tokens and user group
         tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
         CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
@@ -1833,8 +1833,8 @@ class AdminServiceSync(Protocol):
     def rotate_api_token(self, request: RotateApiTokenRequest, ctx: RequestContext[RotateApiTokenRequest, RotateApiTokenResponse], /) -> RotateApiTokenResponse:
         """
         Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
-        If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
-        (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+        If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
+        ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
         (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -1848,8 +1848,8 @@ class AdminServiceSync(Protocol):
 
     def list_user_groups(self, request: ListUserGroupsRequest, ctx: RequestContext[ListUserGroupsRequest, ListUserGroupsResponse], /) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
-        calls can create or delete groups. All other groups are on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
+        while the caller reads the pages may be missing. Every other group is on exactly one page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2600,7 +2600,7 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+        Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
         the environment. After the first call, other methods do not find the environment. The API tokens and user group
         tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
         CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
@@ -2750,8 +2750,8 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> RotateApiTokenResponse:
         """
         Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
-        If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
-        (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+        If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
+        ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
         (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
         """
         return self.execute_unary(
@@ -2799,8 +2799,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
-        calls can create or delete groups. All other groups are on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
+        while the caller reads the pages may be missing. Every other group is on exactly one page.
         """
         return self.execute_unary(
             request=request,

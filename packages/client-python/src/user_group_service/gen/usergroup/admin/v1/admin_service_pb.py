@@ -534,7 +534,7 @@ class ListApiTokensRequest(Message[_ListApiTokensRequestFields]):
             string page_token = 3;
             ```
         creator:
-            Only tokens whose creator is the API token with this id. `root` for ADMIN_TOKEN. Default: all.
+            Only tokens that the API token with this id created. The id of ADMIN_TOKEN is `root`. Default: all.
 
             ```proto
             string creator = 4;
@@ -949,8 +949,8 @@ class RevokeApiTokenRequest(Message[_RevokeApiTokenRequestFields]):
             ```
         revoke_issued:
             If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-            even if this token is already revoked. Until five seconds after this call, CreateApiToken and RotateApiToken fail
-            with ABORTED (API_TOKEN_CHANGED) if the caller uses an API token of the environment.
+            even if this token is already revoked. During this call and for five seconds after it, API tokens of the
+            environment cannot call CreateApiToken or RotateApiToken: these calls fail with ABORTED (API_TOKEN_CHANGED).
 
             ```proto
             bool revoke_issued = 3;
@@ -2144,7 +2144,7 @@ class WatchEventsResponse(Message[_WatchEventsResponseFields]):
                 repeated usergroup.admin.v1.UserGroupVersion user_groups = 1;
                 ```
             complete:
-                True in the last part. If no part contains a group, the group does not exist.
+                True in the last part of the snapshot. A group that is in no part does not exist.
 
                 ```proto
                 bool complete = 2;

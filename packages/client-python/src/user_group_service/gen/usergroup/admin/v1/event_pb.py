@@ -61,13 +61,13 @@ class Event(Message[_EventFields]):
             string actor_id = 4;
             ```
         user_group_id:
-            The user group of the event. Unset for another resource.
+            The user group of the event. Unset if the event concerns another resource.
 
             ```proto
             string user_group_id = 5;
             ```
         api_token_id:
-            The API token that was created, changed, rotated or revoked. Unset for another resource.
+            The API token that was created, changed, rotated or revoked. Unset if the event concerns another resource.
 
             ```proto
             string api_token_id = 6;
@@ -80,7 +80,7 @@ class Event(Message[_EventFields]):
             repeated string changed_fields = 7;
             ```
         webhook_id:
-            The webhook that was created, changed, disabled or deleted. Unset for another resource.
+            The webhook that was created, changed, disabled or deleted. Unset if the event concerns another resource.
 
             ```proto
             string webhook_id = 8;

@@ -166,7 +166,7 @@ class MetricsSample(Message[_MetricsSampleFields]):
             optional google.protobuf.Duration p50 = 4;
             ```
         p99:
-            Estimated 99th percentile of the durations of unary calls, with the limit of `p50`.
+            Estimated 99th percentile of the durations of unary calls. Durations above 2.5 s count as 2.5 s.
 
             ```proto
             optional google.protobuf.Duration p99 = 5;
@@ -232,7 +232,7 @@ class ServiceSample(Message[_ServiceSampleFields]):
             int32 queue_length = 3;
             ```
         queued_calls:
-            Number of calls whose wait in a queue ended during the ten seconds.
+            Number of calls that left a queue during the ten seconds.
 
             ```proto
             int32 queued_calls = 4;
@@ -257,7 +257,7 @@ class ServiceSample(Message[_ServiceSampleFields]):
             int32 redis_errors = 7;
             ```
         redis_p50:
-            Estimated median of the durations of Redis round trips, with the limit of `MetricsSample.p50`.
+            Estimated median of the durations of Redis round trips. Durations above 2.5 s count as 2.5 s.
 
             ```proto
             optional google.protobuf.Duration redis_p50 = 8;
@@ -337,7 +337,7 @@ class MethodCalls(Message[_MethodCallsFields]):
             int32 failed_calls = 3;
             ```
         p99:
-            Estimated 99th percentile of the durations of unary calls, with the limit of `MetricsSample.p50`.
+            Estimated 99th percentile of the durations of unary calls. Durations above 2.5 s count as 2.5 s.
 
             ```proto
             optional google.protobuf.Duration p99 = 4;
@@ -393,7 +393,7 @@ class EnvironmentCalls(Message[_EnvironmentCallsFields]):
             int32 failed_calls = 3;
             ```
         p99:
-            Estimated 99th percentile of the durations of unary calls, with the limit of `MetricsSample.p50`.
+            Estimated 99th percentile of the durations of unary calls. Durations above 2.5 s count as 2.5 s.
 
             ```proto
             optional google.protobuf.Duration p99 = 4;
