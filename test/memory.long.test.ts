@@ -62,7 +62,7 @@ describeWithRedis("the memory of a group in Redis", () => {
     const store = storeOf();
     /**
      * Deletes the events, and then all other keys. Returns the memory that each of the two deletions frees, in bytes.
-     * Uses one transaction, because between single commands Redis could also free buffers.
+     * Uses one transaction, because Redis could free buffers between two single commands.
      */
     const bytesOf = async (events: readonly string[]) => {
       const steps = redisOf(client)

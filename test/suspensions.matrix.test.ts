@@ -305,7 +305,7 @@ describeServers((server) => {
     );
   });
 
-  it("exports a suspended group with its token and state, and imports never resume a group", async () => {
+  it("an export contains the token and the state of a suspended group, and an import never resumes a group", async () => {
     const { userGroupId, userGroup } = await newGroup(server);
     const admin = adminOf(server.url);
     const environment = customerOf(server);

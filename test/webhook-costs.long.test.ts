@@ -12,7 +12,7 @@ const CALLERS = 16;
 const ENDPOINTS = 10;
 
 describeWithRedis("a change", () => {
-  it("costs at most 10 % more Redis commands if ten webhooks have dead endpoints, which get few requests", async () => {
+  it("costs at most 10 % more Redis commands with ten dead endpoints, and causes few requests to these endpoints", async () => {
     const { url } = await newRedis();
     const redis = newOperator({ url });
     const receiver = await newReceiver(() => {});

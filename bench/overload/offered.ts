@@ -124,7 +124,9 @@ async function untilPrompt(server: BenchServer): Promise<number> {
       reason = error;
     }
   }
-  throw new Error(`no prompt answer within ${RECOVERY_TIMEOUT_MS} ms after a load`, { cause: reason });
+  throw new Error(`the service did not answer quickly again within ${RECOVERY_TIMEOUT_MS} ms after the load`, {
+    cause: reason,
+  });
 }
 
 /**

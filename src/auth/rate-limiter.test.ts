@@ -115,7 +115,7 @@ describe("RateLimiter", () => {
     expect(limiter.take("a")).toBeDefined();
   });
 
-  it("does not replace an old key that has a new window", () => {
+  it("does not evict the oldest key if this key has begun a new window", () => {
     const { limiter } = open(2);
     takes(limiter, "a", 3);
     vi.advanceTimersByTime(5000);

@@ -26,8 +26,8 @@ interface FilesListener {
 }
 
 /**
- * The maximum number of reads between two attempts to use the same rejected contents. An attempt may be expensive for
- * Redis.
+ * While a file has the same rejected contents, the service tries to use the contents again after at most this number of
+ * reads. An attempt may be expensive for Redis.
  */
 const MAX_WAIT = 30;
 

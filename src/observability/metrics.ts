@@ -376,7 +376,7 @@ interface HistogramOptions {
 }
 
 /**
- * The observations of one set of label values: the sum of the values, and the number of values in each bucket. The last
+ * The observations of one set of label values: their sum, and the number of observations in each bucket. The last
  * number counts the values above the last bound.
  */
 export class Observations {

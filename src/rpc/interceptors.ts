@@ -169,7 +169,7 @@ async function* readMessages(request: StreamRequest, observation: Observation) {
     observation.isRequestFault = true;
     if (failure instanceof ConnectError)
       throw refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
-    // If the runtime throws any other error, the connection is lost, even if the error has no code.
+    // Any other error of the runtime means that the connection is lost. Some of these errors have no code.
     throw new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);
   }
 }

@@ -13,8 +13,8 @@ import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
  * process keeps the identity in memory, and refuses data with another identity.
  *
  * `ug:format` contains the layout, a random id, and the number of times that operators accepted the data. After an
- * acceptance, the key contains the id of the replaced data as well. In a Cluster, additional keys contain identities
- * for parts of the slots, to detect the loss of a single shard. Another key contains a time by Redis' clock, to detect
+ * acceptance, the key contains the id of the replaced data as well. In a Cluster, additional keys contain one identity
+ * for each range of slots, to detect the loss of a single shard. Another key contains a time by Redis' clock, to detect
  * older data.
  */
 

@@ -51,15 +51,18 @@ it.each(scripts.filter(([, { isChange }]) => isChange))(
 
 const withKeys = scripts.filter(([, { keys }]) => keys.includes("environment") && keys.every((key) => key in KEYS));
 
-it.each(withKeys.filter(([, { isChange }]) => isChange))("%s has arguments for its keys", (_, { keys, args }) => {
-  for (const key of keys) {
-    const of = KEYS[key as KeyName](1, { id: "1", digest: "2", currentDigest: "3", requestDigest: "4" } as KeyArgs);
-    const parts = of.split(":").at(-1) ?? "";
-    for (const [name, value] of [
-      ["id", "1"],
-      ["digest", "2"],
-      ["requestDigest", "4"],
-    ] as const)
-      if (parts === value) expect(args).toContain(name);
-  }
-});
+it.each(withKeys.filter(([, { isChange }]) => isChange))(
+  "%s has an argument for each value that its key names contain",
+  (_, { keys, args }) => {
+    for (const key of keys) {
+      const of = KEYS[key as KeyName](1, { id: "1", digest: "2", currentDigest: "3", requestDigest: "4" } as KeyArgs);
+      const parts = of.split(":").at(-1) ?? "";
+      for (const [name, value] of [
+        ["id", "1"],
+        ["digest", "2"],
+        ["requestDigest", "4"],
+      ] as const)
+        if (parts === value) expect(args).toContain(name);
+    }
+  },
+);

@@ -1,5 +1,5 @@
-// Package main contains Go servers that do the same work for a Get as the
-// service. The first argument selects the server: "grpc" (grpc-go), "connect"
+// Package main contains Go servers that do the same work as the service for a
+// Get. The first argument selects the server: "grpc" (grpc-go), "connect"
 // (connect-go) or "rest" (net/http).
 package main
 

@@ -114,7 +114,7 @@ export async function refusePresent(path: string, mayReplace: boolean): Promise<
   if (present?.isDirectory()) throw usageFailure(`${path} is a directory`, "give a file in this directory");
   if (present && !present.isFile()) throw usageFailure(`${path} is not a regular file`, "give another path");
   if (present && !mayReplace)
-    throw usageFailure(`${path} already exists`, "give another file, or --force to replace it");
+    throw usageFailure(`${path} already exists`, "give another path, or --force to replace this file");
 }
 
 /**

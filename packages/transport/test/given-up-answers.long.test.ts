@@ -33,7 +33,7 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
     for (let i = 0; i < 5; i++) kept.push(...(await askInVain()));
     // All answers together have 500 MB, but the server keeps at most 64 MiB of unread bytes.
     await waitFor(
-      "the server ends the excess answers",
+      "the server aborts the answers above its limit",
       async () => (await heldBytes()) - before < (64 + 24) * MIB,
       60_000,
     );

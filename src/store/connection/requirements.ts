@@ -123,7 +123,7 @@ function unlessDenied(rights: readonly string[]) {
         "REDIS_URL begins with redis-cluster://, but this Redis is not a Cluster: begin REDIS_URL with redis://",
       );
     }
-    // Redis checks the rights first. If the error is different, the user has the rights.
+    // Redis checks the permissions first. After any other refusal, the user has the permission.
     if (isRefusal(error)) return [];
     throw error;
   };

@@ -8,7 +8,7 @@ import { newsMessage, signingKeysKey } from "../keys.ts";
 import { recordFromAnswer } from "../records.ts";
 import { READ, REPLACE_FIELDS, SET_SIGNING_KEYS } from "../scripts.ts";
 
-/** The field that contains the version of the keys. All other fields of the hash are keys. */
+/** The field that contains the version of the keys. Each other field of the hash contains one signing key. */
 const VERSION = "version";
 
 /** Creates the store of signing keys. Keys of `TOKEN_KEYS` encrypt the private keys. */

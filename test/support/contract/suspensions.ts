@@ -121,7 +121,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect(await contents(redis(), environment)).toEqual(resumed);
     });
 
-    it("is resumed at the time `until` without a call", async () => {
+    it("is resumed without a call when the time `until` comes", async () => {
       const { environment, group } = await withGroup();
       const until = Date.now() + 500;
       await admin().suspend(environment, "a", { ...given, until });

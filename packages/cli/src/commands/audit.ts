@@ -16,7 +16,7 @@ const DEFAULT_BEFORE = 10;
 const { input } = AdminService.method.listAuditEvents;
 
 const FIELDS: FieldInputs = {
-  user_group_id: new FieldOption("--group <id>", "only events of this user group; the group may be deleted"),
+  user_group_id: new FieldOption("--group <id>", "only events of this user group, even if the group is deleted"),
   actor_id: new FieldOption("--actor <id>", "only changes by this actor: the id of an API token, `root` or `service`"),
   method: new FieldOption("--method <name>", "only changes by this RPC, such as UpdateUserGroup"),
   start_time: new FieldOption("--since <when>", "start of the events: a time, a date, or a duration ago such as 1h", {

@@ -146,7 +146,7 @@ describe("ClientBudget", () => {
     // Each newcomer would have as many holdings as any other client. One search must suffice to refuse the newcomer.
     for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;
     expect([admitted, evicted]).toEqual([0, []]);
-    // The limit is generous, because the test would take minutes if each charge searched all clients.
+    // The limit can be generous: if each charge searched all clients, the test would take minutes.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
   });
 });
