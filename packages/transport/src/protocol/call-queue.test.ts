@@ -261,10 +261,45 @@ it("resumes a paused connection even if calls of the caller keep arriving on oth
   }
   expect(queue.length).toBeGreaterThan(256);
   expect(paused).toBe(0);
-  // Each turn begins 16 calls. The queue resumes the connection after 100 calls, the maximum number of streams of one
-  // connection.
-  expect(turnsPaused).toBeGreaterThanOrEqual(7);
-  expect(turnsPaused).toBeLessThanOrEqual(9);
+  // Each turn begins 16 calls. The queue resumes the connection after 200 calls.
+  expect(turnsPaused).toBeGreaterThanOrEqual(13);
+  expect(turnsPaused).toBeLessThanOrEqual(15);
+});
+
+it("shortens a long queue of a caller whose resumed connections each send 100 calls", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const { queue, wait } = busyQueue();
+  // The server reads all buffered calls of a connection together. The client sends a new call after each answer.
+  const newConnection = () => {
+    let isPaused = false;
+    let buffered = 100;
+    const pause = () => {
+      if (isPaused) return [];
+      isPaused = true;
+      return [resume];
+    };
+    const read = () => {
+      for (; buffered > 0; buffered--) void wait("flood", { pauseConnections: pause }).then(onAnswer);
+    };
+    const onAnswer = () => {
+      buffered++;
+      if (!isPaused) read();
+    };
+    const resume = () => {
+      isPaused = false;
+      read();
+    };
+    return { read, pause };
+  };
+  for (let i = 0; i < 257; i++) void wait("flood");
+  const paused = Array.from({ length: 40 }, newConnection);
+  void wait("flood", { pauseConnections: () => paused.flatMap(({ pause }) => pause()) });
+  for (let i = 0; i < 40; i++) newConnection().read();
+  // Each turn begins 16 calls.
+  await turns(500);
+  expect(queue.length).toBeLessThanOrEqual(700);
+  await turns(500);
+  expect(queue.length).toBeLessThanOrEqual(700);
 });
 
 it("does not pause the connection of a caller with few waiting calls", async () => {

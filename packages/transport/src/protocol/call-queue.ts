@@ -30,6 +30,13 @@ const READ_AHEAD = 256;
 const RESUMED_PER_TURN = 4;
 
 /**
+ * The number of calls of a caller after which the queue resumes a connection of the caller, even if many of its calls
+ * wait. A resumed connection may send `MAX_HTTP2_STREAMS` calls. If this number were not larger, a long queue would
+ * never become shorter.
+ */
+const TAKEN_PER_RESUMED = 2 * MAX_HTTP2_STREAMS;
+
+/**
  * The maximum number of calls that a turn takes from the queue for each call that may begin. If a call has waited too
  * long, it is refused when it is taken. A refusal takes as much CPU as beginning a call, so one turn must not refuse
  * all late calls.
@@ -319,13 +326,13 @@ export class CallQueue {
 
   /**
    * Resumes a paused connection of a caller if the server may read more calls of the caller. Resumes a connection as
-   * well if the queue has taken `MAX_HTTP2_STREAMS` calls of the caller since the last resumption. Without this second
+   * well if the queue has taken `TAKEN_PER_RESUMED` calls of the caller since the last resumption. Without this second
    * rule, the caller's calls on other connections, such as HTTP/1.1, could keep the connection paused. Resumes all
    * connections of the caller if no call of the caller waits.
    */
   #resume(group: Group, line: Line): void {
     const isEmpty = line.calls.length === 0;
-    const isDue = line.taken >= MAX_HTTP2_STREAMS || this.#mayRead(group, line);
+    const isDue = line.taken >= TAKEN_PER_RESUMED || this.#mayRead(group, line);
     const mayResume = this.#resumed < RESUMED_PER_TURN && isDue;
     const resumes = line.paused.splice(0, isEmpty ? Number.POSITIVE_INFINITY : Number(mayResume));
     this.#resumed += resumes.length;
