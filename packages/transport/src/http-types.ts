@@ -21,15 +21,21 @@ export interface RequestHead {
   /** Creates a signal that aborts when the client disconnects. */
   requestSignal(): AbortSignal;
   /**
-   * Stops reading the HTTP/2 connection of this request, because its caller has many waiting calls. Returns one
-   * function for each stopped connection. The function resumes reading. Does nothing over HTTP/1.1, because an HTTP/1.1
-   * connection serves one request at a time.
+   * Stops reading the HTTP/2 connection of this request, because its caller has many waiting calls. Returns the stopped
+   * connections. Does nothing over HTTP/1.1, because an HTTP/1.1 connection serves one request at a time.
    *
    * @param isFirst whether no connection of the caller is stopped at present. If so, the method also stops all
    * connections that an earlier call of the method stopped for this caller. Without this second stop, the server could
    * read more calls of the caller from these connections in this turn of the event loop
    */
-  pauseConnections(caller: string, isFirst: boolean): (() => void)[];
+  pauseConnections(caller: string, isFirst: boolean): PausedConnection[];
+}
+
+/** A connection that the server does not read, because its caller has many waiting calls. */
+export interface PausedConnection {
+  readonly isClosed: boolean;
+  /** Reads the connection again. */
+  resume(): void;
 }
 
 export interface HttpRequest extends RequestHead {

@@ -52,7 +52,7 @@ it("ends a session that does not answer a PING, but not a paused session", async
   };
   const paused = await open(() => connect(`http://127.0.0.1:${port}`));
   await once(paused.client, "remoteSettings");
-  const resume = pauseSession(paused.session, "flood");
+  const pause = pauseSession(paused.session, "flood");
   // This client answers no PING, and its session begins after the paused session. If the server treated both sessions
   // alike, it would end the paused session first.
   const silent = await open(() => connectSocket(port, "127.0.0.1"));
@@ -60,7 +60,7 @@ it("ends a session that does not answer a PING, but not a paused session", async
   silent.client.resume();
   await once(silent.socket, "close");
   expect(paused.session.destroyed).toBe(false);
-  resume?.();
+  pause?.resume();
   await new Promise((answered) => paused.client.ping(answered));
   paused.client.destroy();
   server.close();

@@ -1,6 +1,7 @@
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { clearInterval, setInterval } from "node:timers";
+import type { PausedConnection } from "../http-types.ts";
 import { type Limits, UNANSWERED_CHECKS } from "../limits.ts";
 import { plainAddress } from "./server-request.ts";
 
@@ -54,19 +55,24 @@ export function endConnection(session: Http2Session): void {
 }
 
 /**
- * Stops reading a session because a caller has many waiting calls. Returns a function that resumes reading; undefined
- * if the session is already paused or closed. The pause may end early: if the kernel cannot take all bytes of a write
+ * Stops reading a session because a caller has many waiting calls. Returns undefined if the session is already paused
+ * or closed. The pause may end early: if the kernel cannot take all bytes of a write
  * immediately, node:http2 itself starts to read again.
  */
-export function pauseSession(session: Http2Session, caller: string): (() => void) | undefined {
+export function pauseSession(session: Http2Session, caller: string): PausedConnection | undefined {
   const peer = peers.get(session);
   if (!peer?.socket?._handle || peer.isPaused) return undefined;
   peer.caller = caller;
   peer.isPaused = true;
   peer.socket._handle.readStop();
-  return () => {
-    peer.isPaused = false;
-    peer.socket?._handle?.readStart();
+  return {
+    get isClosed() {
+      return peer.socket === undefined;
+    },
+    resume() {
+      peer.isPaused = false;
+      peer.socket?._handle?.readStart();
+    },
   };
 }
 

@@ -9,7 +9,7 @@ import {
 } from "node:http2";
 import type { Readable } from "node:stream";
 import { setTimeout } from "node:timers";
-import type { HeaderRecord, HttpResponse } from "../http-types.ts";
+import type { HeaderRecord, HttpResponse, PausedConnection } from "../http-types.ts";
 import { HEADER_TOO_LARGE, MAX_HEADER_BYTES } from "../limits.ts";
 import { discard } from "./body.ts";
 import type { EvictionReason } from "./client-budget.ts";
@@ -109,7 +109,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     return peerOfSession(this.session);
   }
 
-  pauseConnections(caller: string, isFirst: boolean): (() => void)[] {
+  pauseConnections(caller: string, isFirst: boolean): PausedConnection[] {
     const own = this.session ? [this.session] : [];
     const others = isFirst ? [...this.context.sessions].filter((session) => wasPausedFor(session, caller)) : [];
     return [...own, ...others].flatMap((session) => pauseSession(session, caller) ?? []);

@@ -3,7 +3,15 @@ import { constants, type Http2Session, type ServerHttp2Stream } from "node:http2
 import type { Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
-import type { Find, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../http-types.ts";
+import type {
+  Find,
+  HeaderRecord,
+  HttpRequest,
+  HttpResponse,
+  PausedConnection,
+  Route,
+  StreamRoute,
+} from "../http-types.ts";
 import type { Limits } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
@@ -75,7 +83,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   abstract peerAddress(): string;
-  abstract pauseConnections(caller: string, isFirst: boolean): (() => void)[];
+  abstract pauseConnections(caller: string, isFirst: boolean): PausedConnection[];
   protected abstract get isEncrypted(): boolean;
   /** Whether the client has disconnected. Failures after the disconnect are not reported. */
   abstract get isDisconnected(): boolean;

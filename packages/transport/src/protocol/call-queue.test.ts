@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, expect, it, vi } from "vitest";
-import type { RequestHead } from "../http-types.ts";
+import type { PausedConnection, RequestHead } from "../http-types.ts";
 import { CallQueue, type CallQueueOptions } from "./call-queue.ts";
 
 afterEach(() => {
@@ -28,6 +28,11 @@ function busyQueue(options: CallQueueOptions = {}) {
     return waiting;
   };
   return { queue, begun, order, wait };
+}
+
+/** Creates a paused connection. `resume` is called when the queue resumes the connection. */
+function pausedConnection(resume: () => void): PausedConnection {
+  return { isClosed: false, resume };
 }
 
 async function turns(count: number): Promise<void> {
@@ -205,7 +210,7 @@ it("pauses the connections of a caller with many waiting calls, and resumes at m
   const pauseConnections = (_caller: string, isFirst: boolean) => {
     firsts.push(isFirst);
     paused++;
-    return [() => paused--];
+    return [pausedConnection(() => paused--)];
   };
   for (let i = 0; i < 256; i++) void wait("flood", { pauseConnections });
   expect(paused).toBe(0);
@@ -237,7 +242,7 @@ it("resumes all connections of a caller when no call of the caller waits", async
   let paused = 0;
   const pauseConnections = () => {
     paused += 200;
-    return Array.from({ length: 200 }, () => () => paused--);
+    return Array.from({ length: 200 }, () => pausedConnection(() => paused--));
   };
   for (let i = 0; i < 257; i++) void wait("flood", { pauseConnections });
   expect(paused).toBe(200);
@@ -252,7 +257,7 @@ it("resumes a paused connection even if calls of the caller keep arriving on oth
   // HTTP/1.1 connections cannot be paused. Each connection sends its next call after a response.
   const flood = (): unknown => wait("flood").then(flood);
   for (let i = 0; i < 300; i++) flood();
-  void wait("flood", { pauseConnections: () => [() => paused--] });
+  void wait("flood", { pauseConnections: () => [pausedConnection(() => paused--)] });
   paused++;
   let turnsPaused = 0;
   while (paused > 0 && turnsPaused < 100) {
@@ -276,7 +281,7 @@ it("shortens a long queue of a caller whose resumed connections each send 100 ca
     const pause = () => {
       if (isPaused) return [];
       isPaused = true;
-      return [resume];
+      return [pausedConnection(resume)];
     };
     const read = () => {
       for (; buffered > 0; buffered--) void wait("flood", { pauseConnections: pause }).then(onAnswer);
@@ -300,6 +305,34 @@ it("shortens a long queue of a caller whose resumed connections each send 100 ca
   expect(queue.length).toBeLessThanOrEqual(700);
   await turns(500);
   expect(queue.length).toBeLessThanOrEqual(700);
+});
+
+it("keeps no closed connections, even if a caller uses a new connection for each call", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const { queue, wait } = busyQueue();
+  let kept = 0;
+  const flood = () => {
+    let isClosed = false;
+    const connection: PausedConnection = {
+      get isClosed() {
+        if (isClosed) kept--;
+        return isClosed;
+      },
+      resume: () => kept--,
+    };
+    const pauseConnections = () => {
+      kept++;
+      return [connection];
+    };
+    void wait("flood", { pauseConnections }).then(() => {
+      isClosed = true;
+      flood();
+    });
+  };
+  for (let i = 0; i < 600; i++) flood();
+  await turns(1000);
+  expect(queue.length).toBeGreaterThan(256);
+  expect(kept).toBeLessThanOrEqual(700);
 });
 
 it("does not pause the connection of a caller with few waiting calls", async () => {

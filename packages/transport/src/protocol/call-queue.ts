@@ -1,4 +1,4 @@
-import type { RequestHead } from "../http-types.ts";
+import type { PausedConnection, RequestHead } from "../http-types.ts";
 import { MAX_HTTP2_STREAMS } from "../limits.ts";
 import { afterReading, IMMEDIATES_DELAY_READS } from "./after-reading.ts";
 import type { OverloadCause } from "./refusals.ts";
@@ -97,8 +97,8 @@ interface Waiting {
 class Line {
   readonly key: string;
   readonly calls: Waiting[] = [];
-  /** Functions that resume the paused connections of the caller, oldest first. */
-  readonly paused: (() => void)[] = [];
+  /** The paused connections of the caller, oldest first. Can contain closed connections. */
+  readonly paused: PausedConnection[] = [];
   /**
    * Whether the caller was paused before. The first pause of a caller pauses all its known connections. Each later
    * pause pauses only the connection of the new call.
@@ -331,14 +331,17 @@ export class CallQueue {
    * connections of the caller if no call of the caller waits.
    */
   #resume(group: Group, line: Line): void {
+    const { paused } = line;
+    // Drop closed connections. Otherwise a caller with a new connection for each call could fill the list with them.
+    while (paused[0]?.isClosed) paused.shift();
     const isEmpty = line.calls.length === 0;
     const isDue = line.taken >= TAKEN_PER_RESUMED || this.#mayRead(group, line);
     const mayResume = this.#resumed < RESUMED_PER_TURN && isDue;
-    const resumes = line.paused.splice(0, isEmpty ? Number.POSITIVE_INFINITY : Number(mayResume));
-    this.#resumed += resumes.length;
-    if (resumes.length > 0) line.taken = 0;
-    if (resumes.length > 0 && line.paused.length === 0) line.hasPausedOthers = false;
-    for (const resume of resumes) resume();
+    const resumed = paused.splice(0, isEmpty ? Number.POSITIVE_INFINITY : Number(mayResume));
+    this.#resumed += resumed.length;
+    if (resumed.length > 0) line.taken = 0;
+    if (resumed.length > 0 && paused.length === 0) line.hasPausedOthers = false;
+    for (const connection of resumed) connection.resume();
   }
 
   #end(call: Waiting, group: Group, line: Line, refused: OverloadCause | undefined): void {
