@@ -146,7 +146,9 @@ describe("the documented limits equal the limits of the code", () => {
       ["authentication failures", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
       ["rate limit keys per worker and limit", MAX_KEYS],
       ["requests for published keys that wait for Redis, per worker", MAX_KEY_REQUESTS],
-      ["webhooks", MAX_WEBHOOKS, MAX_ACTIVE, DELIVERY_TIMEOUT_MS, MAX_ANSWER_BYTES],
+      ["webhooks per environment", MAX_WEBHOOKS],
+      ["concurrent deliveries of webhooks per worker", MAX_ACTIVE],
+      ["response of a webhook's endpoint", DELIVERY_TIMEOUT_MS, MAX_ANSWER_BYTES],
       ["health checks of Redis", PROBE_KEPT_MS],
       ["error details", MAX_VIOLATIONS, MAX_QUOTED, MAX_ERROR_BYTES],
     ];
