@@ -81,7 +81,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     await operator.client("KILL", "TYPE", "normal", "SKIPME", "yes");
     const environment = `${worker.environment}/Customer`;
     const reports = () =>
-      worker.log().filter((line) => line.environment === environment && line.msg.includes("another environment"));
+      worker.log().filter((line) => line.environment === environment && line.msg.includes("different environment"));
     await waitFor("the error is logged", () => reports().length > 0);
     expect(reports()).toMatchObject([{ level: "error" }]);
   });
