@@ -130,7 +130,11 @@ var (
 )
 
 func newClient(t *testing.T, url string) *Client {
-	client, err := New(url, StaticToken(testToken), Options{})
+	return newClientWith(t, url, Options{})
+}
+
+func newClientWith(t *testing.T, url string, options Options) *Client {
+	client, err := New(url, StaticToken(testToken), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -439,13 +443,10 @@ func TestLimitsTheSizeOfResponses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, requests := answering(t, answer)
 			// The race detector makes the decompression of 64 MiB slow.
-			client, err := New(server.URL, StaticToken(testToken), Options{Timeout: 5 * time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := newClientWith(t, server.URL, Options{Timeout: 5 * time.Minute})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err = client.UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{})
+			_, err := client.UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{})
 			runtime.ReadMemStats(&after)
 			if connect.CodeOf(err) != connect.CodeResourceExhausted || len(requests()) != 1 {
 				t.Errorf("%d requests, then %v", len(requests()), err)

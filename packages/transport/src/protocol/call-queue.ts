@@ -332,6 +332,7 @@ export class CallQueue {
    */
   #resume(group: Group, line: Line): void {
     const { paused } = line;
+    const hadPaused = paused.length > 0;
     // Drop closed connections. Otherwise a caller with a new connection for each call could fill the list with them.
     while (paused[0]?.isClosed) paused.shift();
     const isEmpty = line.calls.length === 0;
@@ -340,7 +341,7 @@ export class CallQueue {
     const resumed = paused.splice(0, isEmpty ? Number.POSITIVE_INFINITY : Number(mayResume));
     this.#resumed += resumed.length;
     if (resumed.length > 0) line.taken = 0;
-    if (resumed.length > 0 && paused.length === 0) line.hasPausedOthers = false;
+    if (hadPaused && paused.length === 0) line.hasPausedOthers = false;
     for (const connection of resumed) connection.resume();
   }
 
