@@ -67,7 +67,8 @@ export async function loadPeak(target: LoadTarget, calls: number): Promise<LoadR
 }
 
 /**
- * Makes calls at a fixed rate. h2load opens the connections in the first quarter of the run. The result excludes this quarter.
+ * Makes calls at a fixed rate. h2load opens the connections in the first quarter of the run. The result excludes this
+ * quarter.
  *
  * @throws if a call fails
  */

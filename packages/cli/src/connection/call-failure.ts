@@ -39,7 +39,7 @@ const HINTS: { readonly [reason: string]: string } = {
   USER_GROUP_NOT_FOUND: "ugs group list shows the user groups; ugs whoami shows the environment of the token",
   USER_GROUP_SUSPENDED: "ugs group get ID shows the reason; to end the suspension, run: ugs group resume ID",
   USER_GROUP_EXPIRED: "run: ugs group update ID --expire-time WHEN, or --expire-time never",
-  TOKEN_NOT_FOUND: "copy the token again; if you know the user group, ugs group get ID shows it",
+  TOKEN_NOT_FOUND: "copy the token again, or find the user group with ugs group list",
   EVENT_CURSOR_EXPIRED: "start again with --from snapshot, or with --from beginning for all stored events",
   VIEWER_SESSION_EXPIRED: "ugs viewer session create creates a new session",
   VIEWER_SESSION_ENDED: "if the viewer may still see the group, ugs viewer session create creates a new session",

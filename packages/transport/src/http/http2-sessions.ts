@@ -56,8 +56,8 @@ export function endConnection(session: Http2Session): void {
 
 /**
  * Stops reading a session because a caller has many waiting calls. Returns undefined if the session is already paused
- * or closed. The pause may end early: if the kernel cannot take all bytes of a write
- * immediately, node:http2 itself starts to read again.
+ * or closed. The pause may end early: if the kernel cannot take all bytes of a write immediately, node:http2 itself
+ * starts to read again.
  */
 export function pauseSession(session: Http2Session, caller: string): PausedConnection | undefined {
   const peer = peers.get(session);
