@@ -120,7 +120,10 @@ export class StoreClient implements StoreProbe {
     args: CommandArgs<Name>,
     outcome?: ChangeOutcome,
   ): Promise<Answer<Name>> {
-    const call = new RoundTrip<Answer<Name>>(operation, this.#shared, { command: name, args, outcome });
+    const call = new RoundTrip<Answer<Name>>(operation, this.#shared, {
+      outcome,
+      sendTo: ({ reads }, asking) => send(reads.redis, name, args, asking),
+    });
     return call.answer(this.nodes.at(args[0], call));
   }
 
@@ -139,10 +142,15 @@ export class StoreClient implements StoreProbe {
   ): Promise<string[]> {
     const list = argumentsOf(script, args);
     const call = new RoundTrip<string[]>(operation, this.#shared, {
-      command: script,
-      args: list,
       outcome,
-      whileMoving,
+      sendTo({ reads }, asking) {
+        const answer = send<string[]>(reads.redis, script, list, asking);
+        if (!whileMoving) return answer;
+        return answer.catch((error: unknown) => {
+          if (!isMoving(error)) throw error;
+          return whileMoving();
+        });
+      },
     });
     return call.answer(this.nodes.at(list[1] as string, call));
   }
@@ -164,16 +172,21 @@ export class StoreClient implements StoreProbe {
   ): Promise<string[]> {
     const refusal = this.#data?.refusal();
     if (refusal) return Promise.reject(refusal);
-    const change = new Change(operation, this.#shared, { script, args });
+    const call: RoundTrip<string[]> = new RoundTrip(operation, this.#shared, {
+      outcome: "not_made",
+      sendTo: (node, asking) =>
+        sendChange(call, node, (redis, deadline) => send(redis, script, argumentsOf(script, args, deadline), asking)),
+    });
     const values: ScriptArgs = args;
-    return change.answer(this.nodes.at(values[script.keys[0] as string] as string, change));
+    return call.answer(this.nodes.at(values[script.keys[0] as string] as string, call));
   }
 
   /** Queries every node that has slots, and omits nodes that fail. @throws StoreUnavailable if all nodes fail */
   async each<T>(operation: string, ask: (redis: ScriptedRedis, name: string) => Promise<T>): Promise<readonly T[]> {
-    const requested = this.nodes
-      .masters()
-      .map(({ reads, name }) => new RoundTrip<T>(operation, this.#shared).answer(ask(reads.redis, name)));
+    const requested = this.nodes.masters().map((node) => {
+      const call = new RoundTrip<T>(operation, this.#shared, { sendTo: ({ reads, name }) => ask(reads.redis, name) });
+      return call.answer(call.sendTo(node, false));
+    });
     const settled = await Promise.allSettled(requested);
     if (settled.every(({ status }) => status === "rejected")) await requested[0];
     return settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
@@ -212,54 +225,42 @@ interface Shared {
   readonly traceOf?: (() => StoreObserver | undefined) | undefined;
 }
 
-interface Sent {
-  readonly command: CommandName | Script;
-  readonly args: readonly unknown[];
-  readonly outcome: ChangeOutcome | undefined;
-  readonly whileMoving?: (() => Promise<unknown>) | undefined;
+interface Sending<T> {
+  /** The initial outcome of the change. Undefined if the call does not belong to a change. */
+  readonly outcome?: ChangeOutcome | undefined;
+  readonly sendTo: NodeCall<T>["sendTo"];
 }
 
-/** A read in flight. The timeout of the read starts when this object is created. */
+/** A call in flight. The timeout of the call starts when this object is created. */
 class RoundTrip<T> implements NodeCall<T>, TimedCall {
   readonly operation: string;
-  /** The outcome of the change. Undefined if the call does not belong to a change. */
   outcome: ChangeOutcome | undefined;
   previous: TimedCall | undefined;
   next: TimedCall | undefined;
   end: number;
-  protected isMade = false;
-  protected readonly timeouts: Timeouts;
+  /** Whether Redis has committed the change, but the replicas have not confirmed it yet. */
+  isMade = false;
+  readonly timeouts: Timeouts;
+  readonly sendTo: NodeCall<T>["sendTo"];
   private isEnded = false;
   private readonly observe: StoreObserver | undefined;
   private readonly trace: StoreObserver | undefined;
-  private readonly sent: Sent | undefined;
   private readonly started = performance.now();
   private reject: ((error: DomainError) => void) | undefined = undefined;
 
-  constructor(operation: string, { timeouts, observe, traceOf }: Shared, sent?: Sent) {
+  constructor(operation: string, { timeouts, observe, traceOf }: Shared, { outcome, sendTo }: Sending<T>) {
     this.operation = operation;
-    this.outcome = sent?.outcome;
+    this.outcome = outcome;
+    this.sendTo = sendTo;
     this.timeouts = timeouts;
     this.observe = observe;
     this.trace = traceOf?.();
-    this.sent = sent;
     this.end = timeouts.add(this, this.started);
   }
 
   /** Whether the remaining time is enough for another attempt. */
   get hasTime(): boolean {
     return !this.isEnded && this.timeouts.left(this) > this.timeouts.timeoutMs * (1 - CHANGE_SHARE);
-  }
-
-  sendTo({ reads: { redis } }: StoreNode, asking: boolean): Promise<T> {
-    const { command, args, whileMoving } = this.sent as Sent;
-    if (typeof command === "string" && !asking) return (redis as unknown as AnyCommands<T>)[command](...args);
-    const answer = send<T>(redis, command, args, asking);
-    if (!whileMoving) return answer;
-    return answer.catch((error: unknown) => {
-      if (!isMoving(error)) throw error;
-      return whileMoving() as Promise<T>;
-    });
   }
 
   /** Waits for the answer, and rejects at the timeout. Called once. */
@@ -295,50 +296,39 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   }
 }
 
-class Change extends RoundTrip<string[]> {
-  private readonly change: ChangeOptions;
-
-  constructor(operation: string, shared: Shared, change: ChangeOptions) {
-    super(operation, shared);
-    this.outcome = "not_made";
-    this.change = change;
-  }
-
-  override async sendTo({ changes, replicas }: StoreNode, asking: boolean): Promise<string[]> {
-    const { script, args } = this.change;
-    for (let attempts = 1; ; attempts++) {
-      const { clock } = changes;
-      if (clock === undefined) throw new NotSent("not connected");
-      const sent = performance.now();
-      const deadline = clock.at(sent + this.timeouts.left(this) * CHANGE_SHARE);
-      this.outcome = "unknown";
-      let answer: string[];
-      try {
-        answer = await send(changes.redis, script, argumentsOf(script, args, deadline), asking);
-      } catch (error) {
-        if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) this.outcome = "not_made";
-        if (isNotSent(error) || isRefusal(error)) throw error;
-        // Redis may still run the script until the deadline. The call must therefore not fail before its timeout.
-        return new Promise(() => {});
-      }
-      clock.learn(Number(answer[1]), sent, performance.now());
-      if (answer[0] !== "late") {
-        this.isMade = answer[0] === "done";
-        if (this.isMade && replicas) await replicas.confirm(this.timeouts.left(this));
-        return answer;
-      }
-      // The script changed nothing. Either Redis' clock was set forward, or this process sent the script late.
-      this.outcome = "not_made";
-      if (attempts === MAX_ATTEMPTS || !this.hasTime) {
-        throw new NotSent(`${this.operation}: the change reached Redis after its deadline, and was not made`);
-      }
+/** @param sendBy sends the script with a deadline by Redis' clock */
+async function sendChange(
+  call: RoundTrip<string[]>,
+  { changes, replicas }: StoreNode,
+  sendBy: (redis: ScriptedRedis, deadline: string) => Promise<string[]>,
+): Promise<string[]> {
+  for (let attempts = 1; ; attempts++) {
+    const { clock } = changes;
+    if (clock === undefined) throw new NotSent("not connected");
+    const sent = performance.now();
+    const deadline = clock.at(sent + call.timeouts.left(call) * CHANGE_SHARE);
+    call.outcome = "unknown";
+    let answer: string[];
+    try {
+      answer = await sendBy(changes.redis, deadline);
+    } catch (error) {
+      if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) call.outcome = "not_made";
+      if (isNotSent(error) || isRefusal(error)) throw error;
+      // Redis may still run the script until the deadline. The call must therefore not fail before its timeout.
+      return new Promise(() => {});
+    }
+    clock.learn(Number(answer[1]), sent, performance.now());
+    if (answer[0] !== "late") {
+      call.isMade = answer[0] === "done";
+      if (call.isMade && replicas) await replicas.confirm(call.timeouts.left(call));
+      return answer;
+    }
+    // The script changed nothing. Either Redis' clock was set forward, or this process sent the script late.
+    call.outcome = "not_made";
+    if (attempts === MAX_ATTEMPTS || !call.hasTime) {
+      throw new NotSent(`${call.operation}: the change reached Redis after its deadline, and was not made`);
     }
   }
-}
-
-interface ChangeOptions {
-  readonly script: Script;
-  readonly args: ScriptArgs;
 }
 
 function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainError {
