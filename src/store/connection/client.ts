@@ -18,7 +18,6 @@ import {
   isRefusal,
   KeysMoving,
   messageOf,
-  NotConfirmed,
   NotSent,
 } from "./errors.ts";
 import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
@@ -333,7 +332,6 @@ async function sendChange(
 
 function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainError {
   if (error instanceof DomainError) return error;
-  if (error instanceof NotConfirmed) return new TooFewReplicas(error.cause);
   const message = messageOf(error);
   // Keep only the message of an ioredis error. The error itself contains the command with its secret arguments.
   const code = errorCodeOf(error);

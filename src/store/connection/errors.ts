@@ -19,14 +19,6 @@ export class KeysMoving extends NotSent {
   }
 }
 
-/** A change is committed, but too few replicas confirmed it. The cause contains the reason. */
-export class NotConfirmed extends Error {
-  override readonly name = "NotConfirmed";
-  constructor(cause: unknown) {
-    super("too few replicas confirmed a change", { cause });
-  }
-}
-
 /** The first words of the ioredis error for a command that was not written to the connection. */
 const NOT_WRITTEN = "Stream isn't writeable";
 

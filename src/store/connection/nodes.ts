@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { TooFewReplicas } from "../../domain/errors.ts";
 import { connect, type NodeOptions, type StoreConnection } from "./connection.ts";
-import { NotConfirmed } from "./errors.ts";
 import type { RedisDestination } from "./options.ts";
 
 export interface NodeCall<T> {
@@ -108,22 +108,20 @@ class Replicas {
    * Waits until enough replicas have all changes that Redis answered before this call.
    *
    * @param leftMs the remaining time of the caller, in milliseconds
-   * @throws NotConfirmed if too few replicas confirm in this time, or if the connection is lost
+   * @throws TooFewReplicas if too few replicas confirm in this time, or if the connection is lost
    */
   async confirm(leftMs: number): Promise<void> {
     const { losses } = this.connection;
     this.#nextLeftMs = Math.max(this.#nextLeftMs, leftMs);
     this.#nextWait ??= this.#wait();
-    let confirmed: number;
-    try {
-      confirmed = await this.#nextWait;
-    } catch (cause) {
-      throw new NotConfirmed(cause);
-    }
-    if (confirmed < this.#count) throw new NotConfirmed(new Error(`${confirmed} of ${this.#count} replicas confirmed`));
+    const confirmed = await this.#nextWait.catch((cause: unknown) => {
+      throw new TooFewReplicas(cause);
+    });
+    if (confirmed < this.#count)
+      throw new TooFewReplicas(new Error(`${confirmed} of ${this.#count} replicas confirmed`));
     // After a loss, the connection may lead to another Redis. A confirmation by the replicas of the other Redis does
     // not cover the change.
-    if (losses !== this.connection.losses) throw new NotConfirmed(new Error("connection lost"));
+    if (losses !== this.connection.losses) throw new TooFewReplicas(new Error("connection lost"));
   }
 
   async #wait(): Promise<number> {
