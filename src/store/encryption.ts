@@ -40,9 +40,6 @@ export interface EncryptedToken {
   readonly isPacked: boolean;
 }
 
-/** A stored secret that is not a token. `text` contains the nonce as well. */
-type SealedSecret = Omit<EncryptedToken, "isPacked">;
-
 /** The number of an environment. If a deleted environment had the same name, its number was different. */
 type EnvironmentNumber = Pick<Environment, "number">;
 
@@ -131,13 +128,17 @@ export class TokenCipher {
     return isPacked ? unpackToken(token) : token.toString();
   }
 
-  /** Encrypts a secret that is not a token. The nonce is random. The environment and the name are additional data. */
-  seal(environment: EnvironmentNumber, name: string, secret: string): SealedSecret {
+  /**
+   * Encrypts a secret that is not a token. The nonce is random. The environment and the name are additional data.
+   *
+   * @returns the id of the key, a period, and the nonce and the encrypted bytes in base64url
+   */
+  seal(environment: EnvironmentNumber, name: string, secret: string): string {
     const keyId = this.currentKeyId;
     const nonce = randomBytes(NONCE_BYTES);
     const key = this.#sealingKey(environment, keyId);
     const text = encrypt(key, nonce, `${environment.number}\0${name}`, Buffer.from(secret));
-    return { keyId, text: Buffer.concat([nonce, text]).toString("base64url") };
+    return `${keyId}.${Buffer.concat([nonce, text]).toString("base64url")}`;
   }
 
   /**
@@ -145,7 +146,8 @@ export class TokenCipher {
    *
    * @throws RecordUnreadable if the ring lacks the key, or if `seal` got another environment or name
    */
-  unseal(environment: EnvironmentNumber, name: string, { keyId, text }: SealedSecret): string {
+  unseal(environment: EnvironmentNumber, name: string, sealed: string): string {
+    const [keyId = "", text = ""] = sealed.split(".");
     const bytes = Buffer.from(text, "base64url");
     const [nonce, encrypted] = [bytes.subarray(0, NONCE_BYTES), bytes.subarray(NONCE_BYTES)];
     const key = this.#sealingKey(environment, keyId);
@@ -167,6 +169,11 @@ export class TokenCipher {
     }
     return keys;
   }
+}
+
+/** Returns the id of the key in a result of `seal`. */
+export function sealingKeyId(sealed: string): string {
+  return sealed.split(".", 1)[0] ?? "";
 }
 
 function encrypt(key: KeyObject, nonce: Uint8Array, binding: string, bytes: Uint8Array): Buffer {

@@ -3,6 +3,7 @@ import { EnvironmentNotFound, RecordUnreadable } from "../../domain/errors.ts";
 import type { EnvironmentStore } from "../../domain/store.ts";
 import type { SigningKey, SigningKeySet, SigningKeyStore } from "../../domain/viewer-session.ts";
 import { changeEnvironment } from "../audit.ts";
+import { sealingKeyId } from "../encryption.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { newsMessage, signingKeysKey } from "../keys.ts";
 import { recordFromAnswer } from "../records.ts";
@@ -18,29 +19,22 @@ export function redisSigningKeys({
   audit,
   environments,
 }: GroupDeps & { readonly environments: Pick<EnvironmentStore, "find"> }) {
-  /**
-   * Encodes a key: the times of the key, its public key, and the encrypted private key if the key has a private key.
-   */
+  /** Encodes a key: its times, its public key, and its sealed private key if it has a private key. */
   const textOf = (environment: Environment, { kid, createTime, activeTime, x, y, d, sealed }: SigningKey): string => {
-    const fields: unknown[] = [createTime, activeTime, x, y];
-    if (sealed !== undefined) fields.push(sealed);
-    else if (d !== undefined) {
-      const { keyId, text } = cipher.seal(environment, nameOf(kid, x, y), d);
-      fields.push(keyId, text);
-    }
-    return fields.join(".");
+    const stored = sealed ?? (d === undefined ? [] : cipher.seal(environment, nameOf(kid, x, y), d));
+    return [createTime, activeTime, x, y].concat(stored).join(".");
   };
 
   const keyOf = (environment: Environment, kid: string, stored: string): SigningKey => {
-    const [created, active, x, y, keyId, text] = stored.split(".");
+    const [created, active, x, y, ...parts] = stored.split(".");
     const times = { createTime: Number(created), activeTime: Number(active) };
     if (x === undefined || y === undefined || !Object.values(times).every(Number.isSafeInteger))
       throw new RecordUnreadable(new Error(`the signing key ${kid} lacks fields`));
     const key = { kid, ...times, x, y };
-    if (keyId === undefined || text === undefined) return { ...key, d: undefined, sealed: undefined };
-    const sealed = `${keyId}.${text}`;
+    if (parts.length < 2) return { ...key, d: undefined, sealed: undefined };
+    const sealed = parts.join(".");
     try {
-      return { ...key, d: cipher.unseal(environment, nameOf(kid, x, y), { keyId, text }), sealed };
+      return { ...key, d: cipher.unseal(environment, nameOf(kid, x, y), sealed), sealed };
     } catch (error) {
       if (!(error instanceof RecordUnreadable)) throw error;
       // Return the key without its private key, because the public key can still verify sessions.
@@ -107,5 +101,5 @@ function nameOf(kid: string, x: string, y: string): string {
 }
 
 function ringKeyOf({ sealed = "" }: SigningKey): string {
-  return sealed.slice(0, sealed.indexOf("."));
+  return sealingKeyId(sealed);
 }

@@ -1,10 +1,11 @@
 import type { Environment } from "../../domain/environment.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
+import { sealingKeyId } from "../encryption.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { webhookKey, webhooksKey } from "../keys.ts";
 import { type StoredRecord, textOf } from "../records.ts";
 import { READ_WEBHOOKS, REPLACE_FIELDS } from "../scripts.ts";
-import { formatSecrets, sealSecret, unsealSecret, validSecrets } from "../webhooks/webhook-record.ts";
+import { formatSecrets, secretNameOf, validSecrets } from "../webhooks/webhook-record.ts";
 import { recordsFrom } from "../webhooks/webhooks.ts";
 
 /**
@@ -27,20 +28,20 @@ export async function reencryptWebhooks(
   const [uses, failed]: [string[], string[]] = [[], []];
   const reencrypt = async (id: string, record: StoredRecord): Promise<void> => {
     const secrets = validSecrets(record, now, `the webhook ${id}`);
-    uses.push(...new Set(secrets.map(({ keyId }) => keyId)));
-    if (isDryRun || secrets.every(({ keyId }) => keyId === cipher.currentKeyId)) return;
-    const next = secrets.map((secret) => {
-      const plain = unsealSecret(cipher, environment, id, secret);
-      return { ...sealSecret(cipher, environment, id, plain), expireTime: secret.expireTime };
+    const keyIds = new Set(secrets.map(({ sealed }) => sealingKeyId(sealed)));
+    uses.push(...keyIds);
+    keyIds.delete(cipher.currentKeyId);
+    if (isDryRun || keyIds.size === 0) return;
+    const name = secretNameOf(id);
+    const next = secrets.map(({ sealed, expireTime }) => {
+      return { sealed: cipher.seal(environment, name, cipher.unseal(environment, name, sealed)), expireTime };
     });
-    const expected = textOf(record, "secrets");
-    const args = {
+    await client.change("reencrypt", REPLACE_FIELDS, {
       key: webhookKey(number, id),
       field: "secrets",
-      expected,
+      expected: textOf(record, "secrets"),
       extraArgs: ["secrets", formatSecrets(next)],
-    };
-    await client.change("reencrypt", REPLACE_FIELDS, args);
+    });
   };
   for (const [id, record] of recordsFrom(answer)) {
     await reencrypt(id, record).catch((error: unknown) => {

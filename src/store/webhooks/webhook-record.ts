@@ -11,8 +11,8 @@ import type { TokenCipher } from "../encryption.ts";
 import { integerOf, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
 
 interface StoredSecret {
-  readonly keyId: string;
-  readonly text: string;
+  /** A result of `TokenCipher.seal`. */
+  readonly sealed: string;
   /** The time until which the secret signs. Undefined if the secret is the current secret. */
   readonly expireTime: number | undefined;
 }
@@ -22,12 +22,8 @@ interface WebhookContext {
   readonly environment: Environment;
 }
 
-export function sealSecret(cipher: TokenCipher, environment: Environment, id: string, secret: string): StoredSecret {
-  const { keyId, text } = cipher.seal(environment, nameOf(id), secret);
-  return { keyId, text, expireTime: undefined };
-}
-
-function nameOf(id: string): string {
+/** Returns the name of a webhook's secrets for `TokenCipher.seal`. */
+export function secretNameOf(id: string): string {
   return `webhook ${id}`;
 }
 
@@ -37,8 +33,7 @@ export function validSecrets(record: StoredRecord, now: number, what: string): r
     .split(",")
     .map((each) => {
       const [sealed = "", expires] = each.split(":");
-      const [keyId = "", text = ""] = sealed.split(".");
-      return { keyId, text, expireTime: expires === undefined ? undefined : Number(expires) };
+      return { sealed, expireTime: expires === undefined ? undefined : Number(expires) };
     })
     .filter(({ expireTime = now + 1 }) => expireTime > now);
 }
@@ -46,17 +41,8 @@ export function validSecrets(record: StoredRecord, now: number, what: string): r
 /** Formats secrets for `validSecrets`. */
 export function formatSecrets(secrets: readonly StoredSecret[]): string {
   return secrets
-    .map(({ keyId, text, expireTime }) => `${keyId}.${text}${expireTime === undefined ? "" : `:${expireTime}`}`)
+    .map(({ sealed, expireTime }) => (expireTime === undefined ? sealed : `${sealed}:${expireTime}`))
     .join(",");
-}
-
-export function unsealSecret(
-  cipher: TokenCipher,
-  environment: Environment,
-  id: string,
-  secret: Pick<StoredSecret, "keyId" | "text">,
-): string {
-  return cipher.unseal(environment, nameOf(id), secret);
 }
 
 /** Decodes a webhook and its secrets. The answer contains Redis' clock and the record. @throws RecordUnreadable */
@@ -99,9 +85,13 @@ export function targetFrom(context: WebhookContext, id: string, record: StoredRe
   return { webhook, secrets: secret === undefined ? [] : [secret, ...others] };
 }
 
-function readableSecret({ cipher, environment }: WebhookContext, id: string, secret: StoredSecret): string | undefined {
+function readableSecret(
+  { cipher, environment }: WebhookContext,
+  id: string,
+  { sealed }: StoredSecret,
+): string | undefined {
   try {
-    return unsealSecret(cipher, environment, id, secret);
+    return cipher.unseal(environment, secretNameOf(id), sealed);
   } catch (error) {
     if (error instanceof RecordUnreadable) return undefined;
     throw error;

@@ -26,7 +26,7 @@ import {
   READ_WEBHOOKS,
 } from "../scripts.ts";
 import { TESTER } from "./deliveries.ts";
-import { deliveryFrom, formatSecrets, sealSecret, targetFrom, targetFromAnswer } from "./webhook-record.ts";
+import { deliveryFrom, secretNameOf, targetFrom, targetFromAnswer } from "./webhook-record.ts";
 
 /** Creates the store of webhooks. Keys of `TOKEN_KEYS` encrypt the secrets of the webhooks. */
 export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
@@ -34,9 +34,6 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     if (!isResourceId(id)) throw new WebhookNotFound();
     return id;
   };
-
-  const sealed = (environment: Environment, id: string, secret: string): string =>
-    formatSecrets([sealSecret(cipher, environment, id, secret)]);
 
   const readAnswer = async (environment: Environment, id: string): Promise<string[]> => {
     const answer = await client.ask("webhook", READ, { key: webhookKey(environment.number, requireId(id)) });
@@ -72,7 +69,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
         display_name: displayName,
         url,
         event_types: eventTypes.join(","),
-        secrets: sealed(environment, id, secret),
+        secrets: cipher.seal(environment, secretNameOf(id), secret),
       };
       const answer = await changeEnvironment({ client, audit, environment, by }, "create-webhook", CREATE_WEBHOOK, {
         id,
@@ -113,7 +110,8 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
 
     async rotateSecret(environment, id, by) {
       const secret = newWebhookSecret();
-      return { webhook: await change(environment, id, by, { secret: sealed(environment, id, secret) }), secret };
+      const sealed = cipher.seal(environment, secretNameOf(id), secret);
+      return { webhook: await change(environment, id, by, { secret: sealed }), secret };
     },
 
     async deliveries(environment, id) {
