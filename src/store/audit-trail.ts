@@ -19,7 +19,7 @@ import type { AuditStore, EventStore } from "../domain/store.ts";
 import { type Audit, dayOf, writeEvent } from "./audit.ts";
 import type { StoreClient } from "./connection/client.ts";
 import { type EventStream, environmentKey, eventsKey } from "./keys.ts";
-import { inBatches, recordFromAnswer, textOf } from "./records.ts";
+import { inBatches, recordFromFields, textOf } from "./records.ts";
 import { READ_EVENTS } from "./scripts.ts";
 
 const READ_FOR_FILTER = 4000;
@@ -187,7 +187,7 @@ function eventFrom(entry: Entry): AuditEvent {
 /** Decodes an entry. `isCreation` is true if the event created a user group. @throws RecordUnreadable */
 function decoded([streamId, fields]: Entry): { readonly event: AuditEvent; readonly isCreation: boolean } {
   const [id = ""] = streamId.split("-");
-  const record = recordFromAnswer(fields, 0);
+  const record = recordFromFields(fields);
   const text = (field: string) => textOf(record, field, `the audit event ${id}`);
   const role = text(EVENT_FIELD.role);
   if (!isRole(role) && role !== "root" && role !== "service") {

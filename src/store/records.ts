@@ -1,16 +1,35 @@
-import { RecordUnreadable } from "../domain/errors.ts";
+import { type ChangeOutcome, RecordUnreadable } from "../domain/errors.ts";
+import type { StoreClient } from "./connection/client.ts";
+import { READ } from "./scripts.ts";
 
 export type StoredRecord = Record<string, string | undefined>;
 
-/**
- * Returns the record in an answer. The record has the form field, value, …
- *
- * @param start the index of the first field. Default: 2, after the outcome and the clock
- */
-export function recordFromAnswer(answer: readonly string[], start = 2): StoredRecord {
+export interface ReadRecord {
+  readonly record: StoredRecord;
+  /** Redis' clock, in milliseconds since 1970. */
+  readonly now: number;
+}
+
+/** Returns the record of a list with the form field, value, … @param start the index of the first field. Default: 0 */
+export function recordFromFields(fields: readonly string[], start = 0): StoredRecord {
   const record: StoredRecord = {};
-  for (let i = start; i + 1 < answer.length; i += 2) record[answer[i] as string] = answer[i + 1];
+  for (let i = start; i + 1 < fields.length; i += 2) record[fields[i] as string] = fields[i + 1];
   return record;
+}
+
+/** Returns the record at the end of a script's answer. @param start the index of the first field. Default: 2 */
+export function recordFromAnswer(answer: readonly string[], start = 2): ReadRecord {
+  return { record: recordFromFields(answer, start), now: Number(answer[1]) };
+}
+
+/** Reads a hash. The record is empty if the hash does not exist. @throws the errors of `StoreClient.ask` */
+export async function readRecord(
+  client: StoreClient,
+  operation: string,
+  key: string,
+  outcome?: ChangeOutcome,
+): Promise<ReadRecord> {
+  return recordFromAnswer(await client.ask(operation, READ, { key }, { outcome }));
 }
 
 /** Returns whether a record has no fields. Redis has no key for a record that has no fields. */

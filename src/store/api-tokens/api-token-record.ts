@@ -1,7 +1,7 @@
 import type { ApiToken, ApiTokenFilter } from "../../domain/api-token.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
 import { isRole } from "../../domain/role.ts";
-import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
+import { integerOf, optionalIntegerOf, type ReadRecord, type StoredRecord, textOf } from "../records.ts";
 
 interface TokenSecret {
   readonly digest: string;
@@ -25,7 +25,7 @@ function secretsFrom(record: StoredRecord, what: string): readonly [current: Tok
  *
  * @throws RecordUnreadable. The cause contains the id, so that an operator can revoke the API token
  */
-export function apiTokenFrom(id: string, record: StoredRecord, now: number): ApiToken {
+export function apiTokenFrom(id: string, { record, now }: ReadRecord): ApiToken {
   const what = `the API token ${id}`;
   const role = record["role"];
   if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
@@ -49,7 +49,7 @@ export function apiTokenFrom(id: string, record: StoredRecord, now: number): Api
  * Returns the expiry time of the secret with this digest, and whether a rotation has replaced this secret. Returns
  * undefined if the secret has expired or does not exist. @throws RecordUnreadable
  */
-export function secretFrom(id: string, record: StoredRecord, { digest, now }: { digest: string; now: number }) {
+export function secretFrom(id: string, { record, now }: ReadRecord, digest: string) {
   const secrets = secretsFrom(record, `the API token ${id}`);
   const secret = secrets.find((each) => each.digest === digest);
   if (!secret || (secret.expireTime ?? Number.POSITIVE_INFINITY) <= now) return undefined;

@@ -13,12 +13,11 @@ import { type Audit, changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { environmentOf } from "../environments.ts";
 import { apiTokenKey, apiTokensKey, environmentKey } from "../keys.ts";
-import { afterChange, inBatches, isEmpty, recordFromAnswer } from "../records.ts";
+import { afterChange, inBatches, isEmpty, readRecord, recordFromAnswer } from "../records.ts";
 import {
   CREATE_API_TOKEN,
   FIND_API_TOKEN,
   NOTE_TOKEN_USE,
-  READ,
   REVOKE_API_TOKENS,
   ROTATE_API_TOKEN,
   UPDATE_API_TOKEN,
@@ -46,11 +45,11 @@ interface ApiTokenDeps {
 export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTokenStore {
   /** Decodes the API token in an answer, and reports its digests to the listener. @throws ApiTokenNotFound */
   const changedToken = (id: string, answer: readonly string[]): ApiToken => {
-    const [state, now, digests = ""] = answer;
+    const [state, , digests = ""] = answer;
     if (state === "done") for (const digest of digests.split(" ")) listener.revoked(digest);
-    const record = recordFromAnswer(answer, 3);
-    if (isEmpty(record)) throw new ApiTokenNotFound();
-    return afterChange(() => apiTokenFrom(id, record, Number(now)));
+    const changed = recordFromAnswer(answer, 3);
+    if (isEmpty(changed.record)) throw new ApiTokenNotFound();
+    return afterChange(() => apiTokenFrom(id, changed));
   };
 
   const listIds = async (number: number): Promise<string[]> => {
@@ -99,10 +98,9 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     async list({ number }, filter, { after, size }, onUnreadable) {
       const ids = (await listIds(number)).filter((id) => id > after).sort();
       const read = async (id: string) => {
-        const answer = await client.ask("list-api-tokens", READ, { key: apiTokenKey(number, id) });
-        const record = recordFromAnswer(answer);
+        const found = await readRecord(client, "list-api-tokens", apiTokenKey(number, id));
         // If the record is empty, the API token has expired or was revoked after its id was read.
-        return isEmpty(record) ? [] : [apiTokenFrom(id, record, Number(answer[1]))];
+        return isEmpty(found.record) ? [] : [apiTokenFrom(id, found)];
       };
       const readOrSkip = (id: string) =>
         read(id).catch((error: unknown): ApiToken[] => {
@@ -179,16 +177,18 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         ]);
         if (environment["state"] !== "active" || typeof entry !== "string") return [];
         const record = await of(apiTokenKey(number, entry));
-        return [String(Date.now()), environment["path"] ?? "", entry, ...Object.entries(record).flat()] as string[];
+        const values = [environment["path"] ?? "", entry, ...Object.entries(record).flat()];
+        return ["found", String(Date.now()), ...values] as string[];
       };
       // A call runs `find` before its change, so an error of `find` has the outcome `not_made`.
       const args = { ...keys, digest };
       const answer = await client.ask("api-token", FIND_API_TOKEN, args, { outcome: "not_made", whileMoving });
-      const record = recordFromAnswer(answer, 3);
-      if (isEmpty(record)) return undefined;
-      const [now, path, id] = [Number(answer[0]), answer[1] as string, answer[2] as string];
-      const apiToken = apiTokenFrom(id, record, now);
-      const secret = secretFrom(id, record, { digest, now });
+      const [, , path = "", id = ""] = answer;
+      const found = recordFromAnswer(answer, 4);
+      if (isEmpty(found.record)) return undefined;
+      const { now } = found;
+      const apiToken = apiTokenFrom(id, found);
+      const secret = secretFrom(id, found, digest);
       if (!secret) return undefined;
       const { isReplaced, expireTime } = secret;
       return {

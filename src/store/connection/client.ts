@@ -137,7 +137,7 @@ export class StoreClient implements StoreProbe {
     operation: string,
     script: Script<Key, Arg>,
     args: ScriptArgs<Key, Arg>,
-    { outcome, whileMoving }: { outcome?: ChangeOutcome; whileMoving?: () => Promise<string[]> } = {},
+    { outcome, whileMoving }: { outcome?: ChangeOutcome | undefined; whileMoving?: () => Promise<string[]> } = {},
   ): Promise<string[]> {
     const list = argumentsOf(script, args);
     const call = new RoundTrip<string[]>(operation, this.#shared, {

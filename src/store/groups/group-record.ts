@@ -19,13 +19,11 @@ import type { Audit } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { type EncryptedToken, type TokenCipher, tokenDigest } from "../encryption.ts";
 import { groupKey } from "../keys.ts";
-import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
+import { inBatches, integerOf, optionalIntegerOf, type ReadRecord, type StoredRecord, textOf } from "../records.ts";
 
-export interface GroupAnswer {
-  readonly record: StoredRecord;
+/** A group as it was read. `now` is the clock of this worker if `needsClock` returned false. */
+export interface GroupAnswer extends ReadRecord {
   readonly providedId: string;
-  /** Redis' clock, in milliseconds since 1970, or the clock of this worker if `needsClock` returned false. */
-  readonly now: number;
 }
 
 export interface GroupDeps {

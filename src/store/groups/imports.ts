@@ -8,8 +8,8 @@ import { EXPIRED, type ImportedUserGroup, type ImportOptions, type UserGroupChan
 import { changeEnvironment, requireNoRefusal } from "../audit.ts";
 import { tokenDigest } from "../encryption.ts";
 import { environmentKey, groupKey, tokensKey } from "../keys.ts";
-import { inBatches, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
-import { READ, REPAIR_TOKEN, WRITE_GROUP } from "../scripts.ts";
+import { inBatches, isEmpty, readRecord, type StoredRecord } from "../records.ts";
+import { REPAIR_TOKEN, WRITE_GROUP } from "../scripts.ts";
 import {
   type ChangedFields,
   changeArgs,
@@ -76,9 +76,8 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
   try {
     const token = group.token === undefined ? undefined : givenToken(group.token);
     for (let tries = 0; tries < TRIES; tries++) {
-      const answer = await client.ask("import-read", READ, { key }, { outcome: "not_made" });
-      const record = recordFromAnswer(answer);
-      const plan = planOf(group, record, { token, how, now: Number(answer[1]) });
+      const { record, now } = await readRecord(client, "import-read", key, "not_made");
+      const plan = planOf(group, record, { token, how, now });
       const changedFields = plan.fields.names;
       if (changedFields.length === 0) {
         if (!validateOnly && token && record[FIELD.digest] === token.digest) await repairEntry(group, token, how);

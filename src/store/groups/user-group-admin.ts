@@ -6,8 +6,8 @@ import { MAX_ENDED_VIEWERS, MAX_SESSION_MS } from "../../domain/viewer-session.t
 import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { groupKey, idsKey } from "../keys.ts";
-import { afterChange, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
-import { DELETE_GROUP, END_SESSIONS, LIST_IDS, READ, RESUME_GROUP, SEARCH_IDS, SUSPEND_GROUP } from "../scripts.ts";
+import { afterChange, isEmpty, readRecord, recordFromAnswer, type StoredRecord } from "../records.ts";
+import { DELETE_GROUP, END_SESSIONS, LIST_IDS, RESUME_GROUP, SEARCH_IDS, SUSPEND_GROUP } from "../scripts.ts";
 import {
   CLOCK_DIFFERENCE_MS,
   type GroupDeps,
@@ -106,10 +106,10 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
     },
 
     async lookUp(environment, providedId) {
-      const answer = await client.ask("look-up", READ, { key: groupKey(environment.number, providedId) });
-      const record = recordFromAnswer(answer);
-      if (isEmpty(record)) throw new UserGroupNotFound();
-      return infoFromRecord({ record, providedId, now: Number(answer[1]) });
+      const key = groupKey(environment.number, providedId);
+      const found = await readRecord(client, "look-up", key);
+      if (isEmpty(found.record)) throw new UserGroupNotFound();
+      return infoFromRecord({ ...found, providedId });
     },
 
     async delete(environment, target, etag, by) {
@@ -146,7 +146,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
 }
 
 function changedInfo(answer: readonly string[], providedId: string): UserGroupInfo {
-  return afterChange(() => infoFromRecord({ record: recordFromAnswer(answer), providedId, now: Number(answer[1]) }));
+  return afterChange(() => infoFromRecord({ ...recordFromAnswer(answer), providedId }));
 }
 
 function bytesOf(record: StoredRecord): number {

@@ -17,16 +17,8 @@ import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { digest, tokenDigest } from "../encryption.ts";
 import { environmentKey, groupKey, revokedSessionsKey, tokensKey } from "../keys.ts";
-import { afterChange, integerOf, isEmpty, recordFromAnswer } from "../records.ts";
-import {
-  READ,
-  RESOLVE_SESSION,
-  RESOLVE_TOKEN,
-  REVOKE_TOKENS,
-  ROTATE_TOKEN,
-  UPDATE_GROUP,
-  WRITE_GROUP,
-} from "../scripts.ts";
+import { afterChange, integerOf, isEmpty, readRecord, recordFromAnswer } from "../records.ts";
+import { RESOLVE_SESSION, RESOLVE_TOKEN, REVOKE_TOKENS, ROTATE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../scripts.ts";
 import {
   changeArgs,
   changedFields,
@@ -70,8 +62,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     const record = await client.run("get", "hgetall", [key], outcome);
     const now = Date.now();
     if (!needsClock(record, now)) return { record, providedId, now };
-    const answer = await client.ask("get", READ, { key }, { outcome });
-    return { record: recordFromAnswer(answer), providedId, now: Number(answer[1]) };
+    return { ...(await readRecord(client, "get", key, outcome)), providedId };
   };
 
   /**
@@ -94,10 +85,9 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     const args = { environment: environmentKey(number), tokens, field };
     const whileMoving = () => resolveByCommands(number, tokens, field);
     const answer = await client.ask("resolve", RESOLVE_TOKEN, args, { whileMoving });
-    const [state, clock, providedId = ""] = answer;
-    const now = Number(clock);
+    const [state, , providedId = ""] = answer;
     if (state === "gone") throw new EnvironmentNotFound();
-    const record = recordFromAnswer(answer, 3);
+    const { record, now } = recordFromAnswer(answer, 3);
     if (record[FIELD.digest] === digest) return { providedId, record, now };
     const isPrevious = record[FIELD.graceDigest] === digest && integerOf(record, FIELD.graceUntil) > now;
     if (!isPrevious) throw new TokenNotFound();
@@ -121,11 +111,11 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       ...changeArgs(fields),
     });
     const [outcome, clock, version = "", teamText] = answer;
-    const now = Number(clock);
     if (outcome === "changed") {
-      const existing = { record: recordFromAnswer(answer), providedId, now };
+      const existing = { ...recordFromAnswer(answer), providedId };
       return { group: groupFromRecord(existing, environment, cipher), created: false };
     }
+    const now = Number(clock);
     const [time, teamId] = [msOf(Number(version)), Number(teamText)];
     const times = { createTime: time, updateTime: time, tokenCreateTime: time };
     const { expireTime } = group;
@@ -156,10 +146,8 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       });
       const dropped = Number(answer[2]);
       if (dropped > 0) audit.onDropped(environment, dropped);
-      const now = Number(answer[1]);
-      return afterChange(() => {
-        return groupFromRecord({ record: recordFromAnswer(answer, 3), providedId, now }, environment, cipher);
-      });
+      const changed = { ...recordFromAnswer(answer, 3), providedId };
+      return afterChange(() => groupFromRecord(changed, environment, cipher));
     },
 
     async rotate(environment, rotation, by) {
@@ -194,14 +182,14 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       };
       const answer = await client.ask("resolve-session", RESOLVE_SESSION, args, { whileMoving });
       if (answer[0] === "gone") throw new EnvironmentNotFound();
-      const record = recordFromAnswer(answer, 3);
+      const { record, now } = recordFromAnswer(answer, 3);
       if (isEmpty(record)) throw new ViewerSessionEnded();
       const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
       // If the session has a later generation than the group, Redis has lost a revocation that began this generation.
       // Redis may also have lost a revocation of this session, so the session is rejected.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
-      return viewerFromRecord({ record, providedId, now: Number(answer[1]) }, environment);
+      return viewerFromRecord({ record, providedId, now }, environment);
     },
   };
 }
@@ -241,12 +229,12 @@ export async function rotate(
       requestTtlMs: REQUEST_TTL_MS,
     },
   );
-  const [, now, madeDigest, providedId = ""] = answer;
-  const record = recordFromAnswer(answer, 4);
+  const [, , madeDigest, providedId = ""] = answer;
+  const rotated = recordFromAnswer(answer, 4);
   // If the call is a retry, another rotation may have replaced the token of the first call. A revocation still
   // succeeds.
-  if (!isRevocation && madeDigest !== record[FIELD.digest]) throw new TokenReplaced();
-  return { providedId, record, now: Number(now) };
+  if (!isRevocation && madeDigest !== rotated.record[FIELD.digest]) throw new TokenReplaced();
+  return { ...rotated, providedId };
 }
 
 async function isActive(client: StoreClient, number: number): Promise<boolean> {

@@ -1,11 +1,11 @@
 -- Reads the API token that the index contains for a secret. The caller must check that the record contains the digest
 -- of the secret.
--- Returns nothing if the API token does not exist, or if the environment is not active. Otherwise returns Redis' clock,
--- the path of the environment, and the id and the record of the API token.
+-- Returns nothing if the API token does not exist, or if the environment is not active. Otherwise returns `found`,
+-- Redis' clock, the path of the environment, and the id and the record of the API token.
 local found = redis.call('HMGET', environment, 'state', 'path')
 if found[1] ~= 'active' then return {} end
 local id = redis.call('HGET', apiTokens, digest)
 if not id then return {} end
 local record = redis.call('HGETALL', string.sub(environment, 1, -12) .. 'api-token:' .. id)
 if #record == 0 then return {} end
-return {nowText, found[2] or '', id, unpack(record)}
+return {'found', nowText, found[2] or '', id, unpack(record)}

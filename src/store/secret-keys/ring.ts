@@ -74,5 +74,5 @@ function requireFit(known: ReadonlyMap<string, RecordedKey>, ring: readonly Ring
  */
 export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey) {
   const args = { key: TOKEN_KEYS_KEY, id, check: checkValue(secret) };
-  return recordedKeys(recordFromAnswer(await client.change("token-keys", NOTE_KEY_USE, args)));
+  return recordedKeys(recordFromAnswer(await client.change("token-keys", NOTE_KEY_USE, args)).record);
 }

@@ -6,8 +6,8 @@ import { changeEnvironment } from "../audit.ts";
 import { sealingKeyId } from "../encryption.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { newsMessage, signingKeysKey } from "../keys.ts";
-import { recordFromAnswer } from "../records.ts";
-import { READ, REPLACE_FIELDS, SET_SIGNING_KEYS } from "../scripts.ts";
+import { type ReadRecord, readRecord, recordFromAnswer } from "../records.ts";
+import { REPLACE_FIELDS, SET_SIGNING_KEYS } from "../scripts.ts";
 
 /** The field that contains the version of the keys. Each other field of the hash contains one signing key. */
 const VERSION = "version";
@@ -42,14 +42,14 @@ export function redisSigningKeys({
     }
   };
 
-  const setOf = (environment: Environment, answer: readonly string[]): SigningKeySet => {
-    const { [VERSION]: version = "", ...texts } = recordFromAnswer(answer);
+  const setOf = (environment: Environment, { record, now }: ReadRecord): SigningKeySet => {
+    const { [VERSION]: version = "", ...texts } = record;
     const keys = Object.entries(texts).map(([kid, text = ""]) => keyOf(environment, kid, text));
-    return { keys, version, now: Number(answer[1]) };
+    return { keys, version, now };
   };
 
   const read = async (environment: Environment): Promise<SigningKeySet> =>
-    setOf(environment, await client.ask("signing-keys", READ, { key: signingKeysKey(environment.number) }));
+    setOf(environment, await readRecord(client, "signing-keys", signingKeysKey(environment.number)));
 
   return {
     read,
@@ -69,7 +69,7 @@ export function redisSigningKeys({
         message: newsMessage("signing-keys", environment),
         extraArgs: keys.flatMap((key) => [key.kid, textOf(environment, key)]),
       });
-      return { ...setOf(environment, answer), isMade: answer[0] === "done" };
+      return { ...setOf(environment, recordFromAnswer(answer)), isMade: answer[0] === "done" };
     },
 
     /**

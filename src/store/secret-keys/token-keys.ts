@@ -16,8 +16,8 @@ import {
 } from "../groups/group-record.ts";
 import { listIds } from "../groups/user-group-admin.ts";
 import { groupKey, TOKEN_KEYS_KEY } from "../keys.ts";
-import { inBatches, isEmpty, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
-import { READ, REPLACE_FIELDS, RETIRE_KEY } from "../scripts.ts";
+import { inBatches, isEmpty, readRecord, type StoredRecord, textOf } from "../records.ts";
+import { REPLACE_FIELDS, RETIRE_KEY } from "../scripts.ts";
 import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
@@ -50,9 +50,9 @@ export class RedisTokenKeys implements TokenKeyStore {
 
   async list() {
     const { client, cipher } = this.#deps;
-    const answer = await client.ask("token-keys", READ, { key: TOKEN_KEYS_KEY });
+    const { record, now } = await readRecord(client, "token-keys", TOKEN_KEYS_KEY);
     const held = cipher.ring.map(({ id }) => id);
-    const recorded = recordedKeys(recordFromAnswer(answer));
+    const recorded = recordedKeys(record);
     const keys = [...new Set([...held, ...recorded.keys()])].map(
       (id): TokenKey => ({
         id,
@@ -62,7 +62,7 @@ export class RedisTokenKeys implements TokenKeyStore {
         lastEncryptTime: recorded.get(id)?.useTime || undefined,
       }),
     );
-    return { keys, readTime: Number(answer[1]) };
+    return { keys, readTime: now };
   }
 
   async reencrypt(environment: Environment, { after, size }: PageRequest, isDryRun: boolean): Promise<Reencryption> {

@@ -21,6 +21,7 @@ import {
   webhooksKey,
   webhookTimesKey,
 } from "../keys.ts";
+import { recordFromAnswer } from "../records.ts";
 import {
   BEGIN_WEBHOOK_CHECK,
   CLAIM_WEBHOOK,
@@ -29,7 +30,7 @@ import {
   REMOVE_MEMBER,
   SETTLE_WEBHOOK,
 } from "../scripts.ts";
-import { entryOf, targetFromAnswer } from "./webhook-record.ts";
+import { entryOf, targetFrom } from "./webhook-record.ts";
 
 /** Returns the author of a change that the service makes by itself. */
 function service(actorName: string, method: string): ChangeBy {
@@ -48,6 +49,9 @@ const DUE_VALUES = 4;
 
 export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryStore {
   const send = (environment: Claim["environment"], by: ChangeBy) => ({ client, audit, environment, by });
+
+  const targetOf = ({ environment, id }: Pick<Claim, "environment" | "id">, answer: readonly string[]) =>
+    answer[0] === "done" ? targetFrom({ cipher, environment }, id, recordFromAnswer(answer)) : undefined;
 
   return {
     async environments({ after, size }) {
@@ -88,7 +92,7 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
     async claim({ environment, id, holder }) {
       const args = { id, holder, leaseMs: LEASE_MS };
       const answer = await sendChange(send(environment, DELIVERER), "claim-webhook", CLAIM_WEBHOOK, args);
-      return answer[0] === "done" ? targetFromAnswer({ cipher, environment }, id, answer) : undefined;
+      return targetOf({ environment, id }, answer);
     },
 
     async settle({ environment, id, holder }, { from, to, attempt, release }) {
@@ -108,7 +112,7 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
         disableAfterMs: DISABLE_AFTER_MS,
         maxDeliveries: MAX_DELIVERIES,
       });
-      return answer[0] === "done" ? targetFromAnswer({ cipher, environment }, id, answer) : undefined;
+      return targetOf({ environment, id }, answer);
     },
 
     async beginCheck(environment) {

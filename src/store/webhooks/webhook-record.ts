@@ -8,7 +8,14 @@ import {
   type WebhookTarget,
 } from "../../domain/webhook.ts";
 import type { TokenCipher } from "../encryption.ts";
-import { integerOf, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
+import {
+  integerOf,
+  optionalIntegerOf,
+  type ReadRecord,
+  recordFromFields,
+  type StoredRecord,
+  textOf,
+} from "../records.ts";
 
 interface StoredSecret {
   /** A result of `TokenCipher.seal`. */
@@ -45,18 +52,8 @@ export function formatSecrets(secrets: readonly StoredSecret[]): string {
     .join(",");
 }
 
-/** Decodes a webhook and its secrets. The answer contains Redis' clock and the record. @throws RecordUnreadable */
-export function targetFromAnswer(context: WebhookContext, id: string, answer: readonly string[]): WebhookTarget {
-  return targetFrom(context, id, recordFromAnswer(answer), Number(answer[1]));
-}
-
-/**
- * Decodes a webhook. The secrets of the webhook may be unreadable.
- *
- * @param now Redis' clock
- * @throws RecordUnreadable
- */
-export function targetFrom(context: WebhookContext, id: string, record: StoredRecord, now: number): WebhookTarget {
+/** Decodes a webhook. The secrets of the webhook may be unreadable. @throws RecordUnreadable */
+export function targetFrom(context: WebhookContext, id: string, { record, now }: ReadRecord): WebhookTarget {
   const what = `the webhook ${id}`;
   const stored = WEBHOOK_STATES.find((each) => each === record["state"]);
   if (!stored) throw new RecordUnreadable(new Error(`${what} has no known state`));
@@ -110,7 +107,7 @@ export function entryOf({
 }
 
 export function deliveryFrom([streamId, fields]: readonly [string, readonly string[]]): Delivery {
-  const record = recordFromAnswer(fields, 0);
+  const record = recordFromFields(fields);
   const [eventId = "", eventType = "", outcome, status, duration] = textOf(record, "d", "a delivery").split(" ");
   return {
     time: Math.floor(Number.parseInt(streamId, 10) / 1000),

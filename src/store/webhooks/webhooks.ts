@@ -11,22 +11,22 @@ import {
   TEST_INTERVAL_MS,
   type Webhook,
   type WebhookStore,
+  type WebhookTarget,
 } from "../../domain/webhook.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { deliveriesKey, environmentMember, WEBHOOK_ENVIRONMENTS_KEY, webhookKey, webhooksKey } from "../keys.ts";
-import { afterChange, isEmpty, recordFromAnswer } from "../records.ts";
+import { afterChange, isEmpty, readRecord, recordFromAnswer, recordFromFields } from "../records.ts";
 import {
   ADD_MEMBER,
   BEGIN_WEBHOOK_CHECK,
   CHANGE_WEBHOOK,
   CREATE_WEBHOOK,
   DELETE_WEBHOOK,
-  READ,
   READ_WEBHOOKS,
 } from "../scripts.ts";
 import { TESTER } from "./deliveries.ts";
-import { deliveryFrom, secretNameOf, targetFrom, targetFromAnswer } from "./webhook-record.ts";
+import { deliveryFrom, secretNameOf, targetFrom } from "./webhook-record.ts";
 
 /** Creates the store of webhooks. Keys of `TOKEN_KEYS` encrypt the secrets of the webhooks. */
 export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
@@ -35,11 +35,15 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     return id;
   };
 
-  const readAnswer = async (environment: Environment, id: string): Promise<string[]> => {
-    const answer = await client.ask("webhook", READ, { key: webhookKey(environment.number, requireId(id)) });
-    if (isEmpty(recordFromAnswer(answer))) throw new WebhookNotFound();
-    return answer;
+  const read = async (environment: Environment, id: string): Promise<WebhookTarget> => {
+    const key = webhookKey(environment.number, requireId(id));
+    const found = await readRecord(client, "webhook", key);
+    if (isEmpty(found.record)) throw new WebhookNotFound();
+    return targetFrom({ cipher, environment }, id, found);
   };
+
+  const changed = (environment: Environment, id: string, answer: readonly string[]): Webhook =>
+    afterChange(() => targetFrom({ cipher, environment }, id, recordFromAnswer(answer)).webhook);
 
   const change = async (
     environment: Environment,
@@ -55,7 +59,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
       since,
       extraArgs: Object.entries(fields).flat(),
     });
-    return afterChange(() => targetFromAnswer({ cipher, environment }, id, answer).webhook);
+    return changed(environment, id, answer);
   };
 
   return {
@@ -76,20 +80,16 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
         maxWebhooks: MAX_WEBHOOKS,
         extraArgs: Object.entries(fields).flat(),
       });
-      const { webhook } = afterChange(() => targetFromAnswer({ cipher, environment }, id, answer));
-      return { webhook, secret };
+      return { webhook: changed(environment, id, answer), secret };
     },
 
-    async get(environment, id) {
-      const answer = await readAnswer(environment, id);
-      return targetFromAnswer({ cipher, environment }, id, answer).webhook;
-    },
+    get: async (environment, id) => (await read(environment, id)).webhook,
 
     async list(environment) {
       const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(environment.number) });
       const now = Number(answer[1]);
       return [...recordsFrom(answer)].map(
-        ([id, record]) => targetFrom({ cipher, environment }, id, record, now).webhook,
+        ([id, record]) => targetFrom({ cipher, environment }, id, { record, now }).webhook,
       );
     },
 
@@ -115,7 +115,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     },
 
     async deliveries(environment, id) {
-      await readAnswer(environment, id);
+      await read(environment, id);
       const range = [`(${Number.MAX_SAFE_INTEGER}-0`, "0", "COUNT", MAX_DELIVERIES] as const;
       const entries = await client.run("list-deliveries", "xrevrange", [
         deliveriesKey(environment.number, id),
@@ -127,7 +127,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     rewind: (environment, id, time, by) => change(environment, id, by, { since: Math.floor(time) * 1000 }),
 
     async beginTest(environment, id) {
-      const target = targetFromAnswer({ cipher, environment }, id, await readAnswer(environment, id));
+      const target = await read(environment, id);
       const begin = { field: "test_time", intervalMs: TEST_INTERVAL_MS, refresh: false };
       const [state, , left] = await changeEnvironment(
         { client, audit, environment, by: TESTER },
@@ -145,7 +145,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
 export function* recordsFrom(answer: readonly string[]) {
   for (let at = 2; at < answer.length; ) {
     const end = at + 2 + Number(answer[at + 1]);
-    yield [answer[at] as string, recordFromAnswer(answer.slice(at + 2, end), 0)] as const;
+    yield [answer[at] as string, recordFromFields(answer.slice(at + 2, end))] as const;
     at = end;
   }
 }
