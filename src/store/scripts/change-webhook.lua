@@ -34,4 +34,4 @@ if #fields > 0 then
   redis.call('HSET', webhook, 'update_time', nowText, unpack(fields))
 end
 forgetFailures(webhook)
-return appendRecord({#fields > 0 and 'done' or 'same', nowText}, webhook)
+return {#fields > 0 and 'done' or 'same', nowText, unpack(redis.call('HGETALL', webhook))}

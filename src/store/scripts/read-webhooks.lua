@@ -4,9 +4,8 @@ local prefix = string.sub(webhooks, 1, -9)
 -- include: webhooks
 local answer = {'found', nowText}
 for _, id in ipairs(redis.call('ZRANGEBYLEX', webhooks, '-', '+')) do
-  local at = #answer
-  answer[at + 1], answer[at + 2] = id, ''
-  appendRecord(answer, webhookKey(id))
-  answer[at + 2] = string.format('%.0f', #answer - at - 2)
+  local record = redis.call('HGETALL', webhookKey(id))
+  answer[#answer + 1], answer[#answer + 2] = id, string.format('%.0f', #record)
+  for _, text in ipairs(record) do answer[#answer + 1] = text end
 end
 return answer

@@ -36,4 +36,4 @@ if hasFailed or release ~= '' then
 else
   redis.call('HSET', webhook, 'lease_expire_time', string.format('%.0f', now + leaseMs))
 end
-return appendRecord({'done', nowText}, webhook)
+return {'done', nowText, unpack(redis.call('HGETALL', webhook))}

@@ -16,7 +16,7 @@ import {
 import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { deliveriesKey, environmentMember, WEBHOOK_ENVIRONMENTS_KEY, webhookKey, webhooksKey } from "../keys.ts";
-import { afterChange, isEmpty, readRecord, recordFromAnswer, recordFromFields } from "../records.ts";
+import { afterChange, isEmpty, readRecord, recordFromAnswer, recordFromFields, type StoredRecord } from "../records.ts";
 import {
   ADD_MEMBER,
   BEGIN_WEBHOOK_CHECK,
@@ -49,7 +49,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     environment: Environment,
     id: string,
     by: ChangeBy,
-    { secret, since, fields = {} }: { secret?: string; since?: number; fields?: Readonly<Record<string, string>> },
+    { secret, since, fields = {} }: { secret?: string; since?: number; fields?: StoredRecord },
   ): Promise<Webhook> => {
     const answer = await changeEnvironment({ client, audit, environment, by }, "change-webhook", CHANGE_WEBHOOK, {
       id: requireId(id),
@@ -57,7 +57,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
       graceMs: SECRET_GRACE_MS,
       maxSecrets: MAX_SECRETS,
       since,
-      extraArgs: Object.entries(fields).flat(),
+      extraArgs: Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [name, value])),
     });
     return changed(environment, id, answer);
   };
@@ -96,10 +96,10 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     update: (environment, id, { displayName, url, eventTypes, isEnabled }, by) =>
       change(environment, id, by, {
         fields: {
-          ...(displayName !== undefined && { display_name: displayName }),
-          ...(url !== undefined && { url }),
-          ...(eventTypes !== undefined && { event_types: eventTypes.join(",") }),
-          ...(isEnabled !== undefined && { state: isEnabled ? "enabled" : "disabled" }),
+          display_name: displayName,
+          url,
+          event_types: eventTypes?.join(","),
+          state: isEnabled === undefined ? undefined : isEnabled ? "enabled" : "disabled",
         },
       }),
 
