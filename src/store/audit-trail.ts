@@ -76,7 +76,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
     const reads = STREAMS.map((stream) =>
       client.run("list-audit-events", "xrevrange", [eventsKey(number, stream, day), ...range]),
     );
-    const streams = (await Promise.all(reads)).map((entries) => entries.map(eventFrom));
+    const streams = (await Promise.all(reads)).map((entries) => entries.map((entry) => eventFrom(entry).event));
     // If a stream returned `count` events, it may have older events that were not read.
     const lasts = streams.map((events) => (events.length < count ? 0 : Number(events.at(-1)?.id)));
     const known = Math.max(...lasts);
@@ -180,12 +180,8 @@ function isWanted(event: AuditEvent, { userGroupId, actorId, method }: AuditFilt
 
 type Entry = readonly [streamId: string, fields: readonly string[]];
 
-function eventFrom(entry: Entry): AuditEvent {
-  return decoded(entry).event;
-}
-
 /** Decodes an entry. `isCreation` is true if the event created a user group. @throws RecordUnreadable */
-function decoded([streamId, fields]: Entry): { readonly event: AuditEvent; readonly isCreation: boolean } {
+function eventFrom([streamId, fields]: Entry): { readonly event: AuditEvent; readonly isCreation: boolean } {
   const [id = ""] = streamId.split("-");
   const record = recordFromFields(fields);
   const text = (field: string) => textOf(record, field, `the audit event ${id}`);
@@ -215,7 +211,7 @@ function decoded([streamId, fields]: Entry): { readonly event: AuditEvent; reado
 }
 
 function feedEventFrom(entry: Entry): FeedEvent {
-  const { event, isCreation } = decoded(entry);
+  const { event, isCreation } = eventFrom(entry);
   const { id, time, actorId, userGroupId, apiToken, webhookId, changedFields } = event;
   const type = eventTypeOf(event, isCreation);
   return { id, type, time, actorId, userGroupId, apiTokenId: apiToken?.id, webhookId, changedFields };

@@ -2,15 +2,11 @@ import type { RateCounter, RateLimit } from "../domain/store.ts";
 import type { StoreClient } from "./connection/client.ts";
 import { COUNT } from "./scripts.ts";
 
-/** The counters have the keys `ug:rate:KIND:KEY`. */
-interface RateCounterOptions {
-  readonly kind: string;
-  readonly limit: RateLimit;
-}
-
-/** Creates the counters of a rate limit in Redis. All workers share these counters. */
-export function rateCounter(client: StoreClient, { kind, limit }: RateCounterOptions): RateCounter {
-  const { windowSeconds } = limit;
+/** Creates the counters of a rate limit. All workers share these counters. Their keys are `ug:rate:KIND:KEY`. */
+export function rateCounter(
+  client: StoreClient,
+  { kind, limit: { windowSeconds } }: { readonly kind: string; readonly limit: RateLimit },
+): RateCounter {
   return {
     async add(key, amount) {
       const args = { key: `ug:rate:${kind}:${key}`, amount, windowSeconds };

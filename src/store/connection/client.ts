@@ -75,20 +75,20 @@ const MAX_ATTEMPTS = 3;
 /** Sends calls to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
 export class StoreClient implements StoreProbe {
   readonly nodes: StoreNodes;
-  /** Changes the secrets of new connections. @throws StoreMisconfigured if Redis does not accept the password */
-  readonly changeSecrets: (changed: Partial<RedisSecrets>) => Promise<void>;
   isClosed = false;
   readonly #options: StoreClientOptions;
   readonly #shared: Shared;
-  readonly #data: DataCheck | undefined;
 
   constructor(nodes: StoreNodes, options: StoreClientOptions) {
-    const { timeoutMs, observe, traceOf, data, changeSecrets = async () => {} } = options;
+    const { timeoutMs, observe, traceOf } = options;
     this.nodes = nodes;
-    this.changeSecrets = changeSecrets;
     this.#options = options;
-    this.#data = data;
     this.#shared = { timeouts: new Timeouts(timeoutMs), observe, traceOf };
+  }
+
+  /** Changes the secrets of new connections. @throws StoreMisconfigured if Redis does not accept the password */
+  async changeSecrets(changed: Partial<RedisSecrets>): Promise<void> {
+    await this.#options.changeSecrets?.(changed);
   }
 
   with(changed: Partial<StoreClientOptions>): StoreClient {
@@ -101,8 +101,9 @@ export class StoreClient implements StoreProbe {
    * @throws StoreUnavailable if the data in Redis does not have the identity that this process has stored
    */
   async confirmMissing(): Promise<void> {
-    await this.#data?.check();
-    const refusal = this.#data?.refusal();
+    const { data } = this.#options;
+    await data?.check();
+    const refusal = data?.refusal();
     if (refusal) throw refusal;
   }
 
@@ -169,7 +170,7 @@ export class StoreClient implements StoreProbe {
     script: Script<Key, Arg>,
     args: ScriptArgs<Key, Arg>,
   ): Promise<string[]> {
-    const refusal = this.#data?.refusal();
+    const refusal = this.#options.data?.refusal();
     if (refusal) return Promise.reject(refusal);
     const call: RoundTrip<string[]> = new RoundTrip(operation, this.#shared, {
       outcome: "not_made",
@@ -220,8 +221,8 @@ export class StoreClient implements StoreProbe {
 
 interface Shared {
   readonly timeouts: Timeouts;
-  readonly observe: StoreObserver | undefined;
-  readonly traceOf?: (() => StoreObserver | undefined) | undefined;
+  readonly observe: StoreClientOptions["observe"];
+  readonly traceOf: StoreClientOptions["traceOf"];
 }
 
 interface Sending<T> {
