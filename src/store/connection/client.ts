@@ -42,34 +42,22 @@ export interface StoreClientOptions {
 
 /** Checks whether the data in Redis has the identity that this process has stored. */
 export interface DataCheck {
-  /**
-   * Returns the error with which this process refuses changes. Returns undefined if this process does not refuse
-   * changes.
-   */
+  /** Returns the error with which this process refuses changes. Undefined if it accepts changes. */
   refusal(): StoreUnavailable | undefined;
   /** Checks the identity of the data now. @throws StoreUnavailable if Redis does not answer */
   check(): Promise<void>;
 }
 
-/**
- * A change that has no effect. Redis neither replicates this change nor writes it to disk. Redis refuses this change
- * under the same conditions as other changes, such as full memory or too few replicas.
- */
+/** A change that has no effect, and is refused if Redis refuses changes (docs/decisions/0005-writing-commands.md). */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
-/**
- * The share of a call's remaining time in which Redis may start the change. In the rest of the time, the answer must
- * arrive.
- */
+/** The share of a call's remaining time in which Redis may start a change. The answer must arrive in the rest. */
 const CHANGE_SHARE = 0.9;
 
 /** The number of checks for expired calls within one timeout. The interval is at least 5 ms and at most 50 ms. */
 const CHECKS = 20;
 
-/**
- * The maximum number of attempts of a change. If a change reached Redis after its deadline, it is sent again while the
- * call has time.
- */
+/** The maximum number of attempts of a change. A change that reached Redis after its deadline is sent again. */
 const MAX_ATTEMPTS = 3;
 
 /** Sends calls to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
@@ -95,11 +83,7 @@ export class StoreClient implements StoreProbe {
     return new StoreClient(this.nodes, { ...this.#options, ...changed });
   }
 
-  /**
-   * Checks the identity of the data before the service reports a resource as missing, or creates the resource.
-   *
-   * @throws StoreUnavailable if the data in Redis does not have the identity that this process has stored
-   */
+  /** Checks the data before the service reports a resource as missing, or creates it. @throws StoreUnavailable */
   async confirmMissing(): Promise<void> {
     const { data } = this.#options;
     await data?.check();
@@ -156,12 +140,9 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Makes a change in one round trip. A script makes the change at the node of its first key, and only before a
-   * deadline. If `minReplicas` is set, a second round trip waits for the replicas. If the script reached Redis after
-   * the deadline, or if another node has the key, the script is sent again.
-   *
-   * If the call fails with StoreUnavailable, Redis does not commit the change after the failure. The outcome of the
-   * error states whether Redis may have committed the change before the failure.
+   * Makes a change at the node of the script's first key, before a deadline. If `minReplicas` is set, a second round
+   * trip waits for the replicas. If the call fails with StoreUnavailable, Redis does not commit the change later. The
+   * outcome of the error states whether Redis may have committed the change before the failure.
    *
    * @throws the errors of `run`; TooFewReplicas if the change is committed, but too few replicas confirmed it
    */
@@ -193,8 +174,8 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * For `changes`, checks that all nodes accept changes. For `reads`, checks that at least one node answers. One node
-   * is enough for reads, because the service still uses the other nodes while one node is replaced.
+   * For `changes`, checks that all nodes accept changes. For `reads`, one node must answer, because the service still
+   * uses the other nodes while one node is replaced.
    *
    * @throws StoreUnavailable; TooFewReplicas if changes are accepted but not confirmed
    */
@@ -226,7 +207,7 @@ interface Shared {
 }
 
 interface Sending<T> {
-  /** The initial outcome of the change. Undefined if the call does not belong to a change. */
+  /** Undefined if the call does not belong to a change. */
   readonly outcome?: ChangeOutcome | undefined;
   readonly sendTo: NodeCall<T>["sendTo"];
 }
@@ -258,7 +239,6 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.end = timeouts.add(this, this.started);
   }
 
-  /** Whether the remaining time is enough for another attempt. */
   get hasTime(): boolean {
     return !this.isEnded && this.timeouts.left(this) > this.timeouts.timeoutMs * (1 - CHANGE_SHARE);
   }
@@ -280,10 +260,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome, "timeout"));
   }
 
-  /**
-   * Ends the round trip, and reports the result to the observers. Returns false if the round trip has already ended,
-   * for example at the timeout.
-   */
+  /** Reports the result to the observers. Returns false if the round trip has already ended, such as at the timeout. */
   private finish(failed: boolean): boolean {
     if (this.isEnded) return false;
     this.isEnded = true;
@@ -366,10 +343,8 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
  * Sends a command or a script.
  *
  * @param args for a command, its arguments, with the key first. For a script, the result of `argumentsOf`
- * @param asking whether the slot of the key is migrating to this node of a Cluster (ASK). The key has arrived, but
- *   other keys of the slot may still be missing. If keys are missing, a script could create a group twice, or not find
- *   a token. Therefore, only commands and scripts with one key are sent. Other scripts must wait until the whole slot
- *   has arrived
+ * @param asking whether the slot of the key is migrating to this node (ASK). The key has arrived, but other keys may
+ *   still be missing. A script that misses keys could create a group twice, or not find a token. It must therefore wait
  * @throws KeysMoving if the script must wait
  */
 export function send<T>(
@@ -398,11 +373,9 @@ export interface TimedCall {
 }
 
 /**
- * Expires calls at their timeouts. Every call has the same timeout, so the calls expire in the order in which they
- * started. One list and one timer are therefore enough.
- *
- * A `Set` keeps this order too, but V8 often replaces the table of a `Set`. The replaced tables still referenced their
- * calls, so ended calls stayed in memory, and the amount of garbage doubled.
+ * Expires calls at their timeouts. Every call has the same timeout, so calls expire in the order of their starts, and
+ * one list and one timer are enough. A `Set` keeps ended calls in memory: V8 replaces its table, and the replaced
+ * tables reference their calls. It doubled the amount of garbage.
  *
  * The clock stops while the process is too busy to read answers, because Redis does not cause this delay.
  */
@@ -456,8 +429,7 @@ export class Timeouts {
   readonly #fire = (): void => {
     this.#passBusyTime();
     this.#due = performance.now();
-    // The check runs after the event loop has read the answers of this turn. An answer that has arrived is therefore
-    // not late.
+    // Check after the event loop has read the answers of this turn, so that an answer that has arrived is not late.
     setImmediate(this.#check);
   };
 

@@ -15,16 +15,10 @@ export function slotOf(key: string): number {
   return crc16xmodem(close > open + 1 ? key.slice(open + 1, close) : key) % SLOTS;
 }
 
-/**
- * The number of redirections that a call follows immediately. The call pauses for `PAUSE_MS` before each redirection
- * after these.
- */
+/** The number of redirections that a call follows immediately. */
 const QUICK_HOPS = 5;
 
-/**
- * The pause before a retry while a slot is migrating, in milliseconds. After `QUICK_HOPS` redirections, the pause
- * before each further redirection is the same.
- */
+/** The pause before each further redirection, and before a retry while a slot is migrating, in milliseconds. */
 const PAUSE_MS = 25;
 
 /** The maximum time for which a redirected call waits until its new node is connected, in milliseconds. */
@@ -32,10 +26,7 @@ const CONNECT_TIMEOUT_MS = 500;
 
 const CONNECT_CHECK_MS = 5;
 
-/**
- * The maximum number of commands that wait for one node. The limit leaves room for calls to other nodes if one node is
- * slow.
- */
+/** The maximum number of commands that wait for one node. Leaves room for calls to other nodes if one node is slow. */
 const MAX_WAITING = MAX_CALLS / 8;
 
 const SLOTS_TIMEOUT_MS = 300;
@@ -54,9 +45,8 @@ interface Range {
 }
 
 /**
- * The nodes of a Redis Cluster. Each node has some of the slots. The service uses separate connections for each node,
- * so a slow or silent node does not delay calls to other nodes. If a node redirects a command (MOVED, ASK), the command
- * did not run, so it is sent to the other node. If the connection of a command is lost, the command is not sent again.
+ * The nodes of a Redis Cluster (docs/decisions/0006-topologies-of-redis.md). Each node has connections of its own, so a
+ * slow or silent node does not delay calls to other nodes.
  */
 export class ClusterNodes implements StoreNodes {
   readonly #target: RedisTarget;
@@ -196,8 +186,8 @@ export class ClusterNodes implements StoreNodes {
   }
 
   /**
-   * Reads the slots from a few connected nodes. The next call reads from the next nodes. Returns the most frequent
-   * answer, because a single node may have lost contact with the other nodes.
+   * Reads the slots from a few nodes, and from the next nodes in the next call. Returns the most frequent answer,
+   * because a single node may have lost contact with the other nodes.
    */
   async #readSlots(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);
@@ -238,10 +228,7 @@ async function readSlots({ reads: { redis } }: StoreNode): Promise<readonly Rang
   return answer && rangesOf(answer, redis.options.host ?? "");
 }
 
-/**
- * Parses the answer of CLUSTER SLOTS. For each range, the answer contains the first slot, the last slot and the nodes.
- * The first node is the master.
- */
+/** Parses the answer of CLUSTER SLOTS. The first node of each range is the master. */
 function rangesOf(answer: unknown, queriedHost: string): readonly Range[] {
   const rows = answer as [number, number, [string | null, number], ...unknown[]][];
   return rows

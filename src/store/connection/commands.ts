@@ -1,7 +1,4 @@
-/**
- * The Redis commands that the service sends outside of scripts. Each command has one key, and this key is the first
- * argument.
- */
+/** The Redis commands that the service sends outside of scripts. The only key of a command is its first argument. */
 export interface PlainCommands {
   get(key: string): Promise<string | null>;
   hgetall(key: string): Promise<Record<string, string>>;

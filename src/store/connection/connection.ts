@@ -9,16 +9,11 @@ import type { Script } from "./script.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 export interface NodeOptions {
-  /**
-   * The timeout of a call, in milliseconds. If commands are waiting, and no answer arrives for this time, the
-   * connection is closed.
-   */
+  /** The timeout of a call, in milliseconds. If no answer arrives for this time, the connection is closed. */
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
-  /**
-   * Receives connection errors, at most one per attempt to connect. StoreMisconfigured means that Redis is unusable.
-   */
+  /** Receives at most one error per attempt to connect. StoreMisconfigured means that Redis is unusable. */
   readonly onError: (error: Error) => void;
   /** Checks the Redis of a new connection. Changes are sent only after this check. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;
@@ -114,8 +109,8 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
 }
 
 /**
- * Returns a function that runs scripts with less CPU time than ioredis. The function sends the text of a script until
- * Redis has answered a call with this text. After that, the function sends the digest of the script.
+ * Returns a function that runs scripts with less CPU time than ioredis. It sends the text of a script until Redis has
+ * answered a call with this text. After that, it sends the digest of the script.
  */
 function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
   const known = new Set<string>();
@@ -171,9 +166,8 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
 
 /**
  * Returns the ioredis option `reconnectOnError`. If Redis refuses a change with READONLY, the node has become a
- * replica. In this case, the option checks whether the destination leads to a primary now. If so, it replaces the
- * connection. If the destination still leads to a replica, the connection stays open for reads. The option always
- * returns false, so that ioredis does not reconnect as well.
+ * replica. If the destination leads to a primary now, the option replaces the connection. Otherwise, the connection
+ * stays open for reads. The option always returns false, so that ioredis does not reconnect as well.
  */
 function replaceOnDemotion(destination: RedisDestination, replace: () => void): RedisOptions["reconnectOnError"] {
   let isChecking = false;

@@ -19,20 +19,14 @@ export class KeysMoving extends NotSent {
   }
 }
 
-/** The first words of the ioredis error for a command that was not written to the connection. */
-const NOT_WRITTEN = "Stream isn't writeable";
-
 /** Returns whether the command certainly did not reach Redis. */
 export function isNotSent(error: unknown): boolean {
-  return error instanceof NotSent || (error instanceof Error && error.message.startsWith(NOT_WRITTEN));
+  return error instanceof NotSent || (error instanceof Error && error.message.startsWith("Stream isn't writeable"));
 }
 
 const NOT_ANSWERED = /maxRetriesPerRequest|Connection is closed|Stream isn't writeable/;
 
-/**
- * Returns the message of an error. If the error is an ioredis error of a lost connection, returns a message that does
- * not mention options and states of ioredis.
- */
+/** Returns the message of an error, without the names of ioredis for the options and states of a lost connection. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   const text = error instanceof Error ? error.message : String(error);
@@ -44,25 +38,16 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
 }
 
-/**
- * The error codes of Redis. A code need not be the first word. Scripts, proxies and managed services write words before
- * it: `ERR MOVED 1 HOST:PORT`.
- */
+/** The error codes of Redis. Scripts and proxies write words before a code, as in `ERR MOVED 1 HOST:PORT`. */
 const CODES = [
   ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "BUSY", "NOSCRIPT"],
   ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],
 ];
 
-/**
- * Matches one of these codes. If the text contains none of these codes, matches the first word. Text after a quotation
- * mark is ignored, because this text may be input.
- */
+/** Matches one of these codes, or else the first word. Ignores text after a quotation mark, which may be input. */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
-/**
- * Returns the code of a Redis error, such as NOAUTH. Returns undefined if the error is not a Redis error, or has no
- * code.
- */
+/** Returns the code of a Redis error, such as NOAUTH. Undefined if the error is not a Redis error, or has no code. */
 export function errorCodeOf(error: unknown): string | undefined {
   const [, known, first] = (isRefusal(error) && CODE.exec(error.message)) || [];
   return known ?? first;
@@ -93,12 +78,12 @@ const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
 ]);
 
 /**
- * If a script fails with one of these codes, it has written nothing. A script reads all its keys before its first
+ * If a script fails with one of these codes, it has written nothing, because it reads all its keys before its first
  * write. Redis checks only at the first write whether writes are possible.
  */
 const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
 
-/** If Redis refuses a command or a script with one of these codes, the command or the script has not started. */
+/** If Redis refuses a command or a script with one of these codes, it has not started. */
 const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
   ...BEFORE_WRITES,
   ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
@@ -106,18 +91,12 @@ const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
 
 const IN_SCRIPT = "@user_script";
 
-/**
- * Returns whether a script failed because the slot of its keys is migrating. Redis stops the script before its first
- * write.
- */
+/** Returns whether Redis stopped a script before its first write, because the slot of its keys is migrating. */
 function isKeyMoving({ message }: Error): boolean {
   return message.includes("non local key");
 }
 
-/**
- * Returns whether an error proves that the command or script changed nothing. If the result is false, a script may have
- * written.
- */
+/** Returns whether an error proves that the command or script changed nothing. */
 export function changedNothing(error: Error): boolean {
   const code = errorCodeOf(error);
   if (!error.message.includes(IN_SCRIPT)) return NOT_BEGUN.has(code);
@@ -133,18 +112,12 @@ export function isMoving(error: unknown): boolean {
   return redirectionOf(error)?.kind === "wait";
 }
 
-/**
- * The destination of a command that did not run. `wait`: send the command after a pause, to the node that has the slot
- * then.
- */
+/** The destination of a command that did not run. `wait`: after a pause, the node that has the slot then. */
 export type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };
 
-/**
- * Returns the destination to which a node of a Cluster redirects a command. Returns undefined if the error is no
- * redirection.
- */
+/** Returns the destination to which a node of a Cluster redirects a command. Undefined for any other error. */
 export function redirectionOf(error: unknown): Redirection | undefined {
   if (error instanceof KeysMoving) return { kind: "wait" };
   if (!isRefusal(error)) return undefined;

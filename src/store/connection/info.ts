@@ -34,9 +34,7 @@ export async function durabilityWarnings(client: StoreClient, minReplicas: numbe
   return [...new Set(ofNodes.flat())];
 }
 
-/**
- * Returns the advice to increase `hash-max-listpack-value`. Returns undefined if no node uses the default value of 64.
- */
+/** Returns the advice to increase `hash-max-listpack-value`. Undefined if no node uses the default value of 64. */
 export async function memoryAdvice(client: StoreClient): Promise<string | undefined> {
   const settings = await client.each("info", (redis) => settingOf(redis, "hash-max-listpack-value"));
   if (!settings.includes("64")) return undefined;

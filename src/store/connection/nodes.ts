@@ -9,7 +9,7 @@ export interface NodeCall<T> {
   sendTo(node: StoreNode, asking: boolean): Promise<T>;
 }
 
-/** The nodes of one Redis. The Redis is a single node, a master behind Sentinels, or a Cluster. */
+/** The nodes of one Redis: a single node, a master behind Sentinels, or a Cluster. */
 export interface StoreNodes {
   /**
    * Sends a call to the node that has a key. If the node redirects the call, the call has not run, so it is sent to the
@@ -31,12 +31,8 @@ const WAIT_SHARE = 0.8;
 export class StoreNode {
   /** The name of the node for the log. This is its address, or the name of the master in the Sentinel configuration. */
   readonly name: string;
-  /** The connection for reads. If `minReplicas` is 0, changes use this connection as well. */
   readonly reads: StoreConnection;
-  /**
-   * The connection for changes. If `minReplicas` is not 0, this is a separate connection, because WAIT delays all
-   * commands after it on the same connection.
-   */
+  /** A separate connection if `minReplicas` is not 0, because WAIT delays all commands after it on its connection. */
   readonly changes: StoreConnection;
   readonly connections: readonly StoreConnection[];
   readonly replicas: Replicas | undefined;
@@ -84,9 +80,8 @@ export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
 }
 
 /**
- * Waits for the replicas of one connection. During a WAIT, Redis runs no other command of the connection, so only one
- * WAIT at a time is in flight. A WAIT covers all changes that Redis answered before this process sent the WAIT. All
- * changes that Redis answers during a WAIT share the next WAIT.
+ * Waits for the replicas of one connection, with one WAIT at a time. A WAIT covers all changes that Redis answered
+ * before this process sent the WAIT. All changes that Redis answers during a WAIT share the next WAIT.
  */
 class Replicas {
   readonly connection: StoreConnection;
@@ -97,7 +92,6 @@ class Replicas {
   /** The longest remaining time of the callers that share the next WAIT, in milliseconds. */
   #nextLeftMs = 0;
 
-  /** @param longestMs the maximum time for which one WAIT may delay the changes after it, in milliseconds */
   constructor(connection: StoreConnection, count: number, longestMs: number) {
     this.connection = connection;
     this.#count = count;

@@ -10,8 +10,8 @@ export const OLDEST: { readonly [server: string]: readonly [number, number] } = 
 const onProbeKey = (names: string, args = "") => names.split(" ").map((name) => `${name} ${PROBE_KEY}${args}`);
 
 /**
- * Every command that scripts and calls use. The arguments change nothing, because the key does not exist, or because
- * Redis refuses the arguments. Redis checks the rights of the user before the arguments.
+ * Every command that scripts and calls use. The commands change nothing: the key does not exist, or Redis refuses the
+ * arguments, after it has checked the rights of the user.
  */
 export const TRIALS: readonly string[] = [
   "TIME",
@@ -30,10 +30,9 @@ export const TRIALS: readonly string[] = [
 ].sort();
 
 /**
- * Runs commands in a script, so that a refused command is not an error of the connection. Redis checks the rights of
- * the user before everything else. Therefore, the check works even on a replica, with full memory, and for a slot of
- * another node. The script declares no keys, so any node of a Cluster runs the script. ARGV contains the commands.
- * Returns the index and the error of each failed command.
+ * Runs the commands in ARGV in a script, so that a refused command is not an error of the connection. Redis checks the
+ * rights first, so the check works even on a replica, with full memory, and for a slot of another node. The script
+ * declares no keys, so any node of a Cluster runs it. Returns the index and the error of each failed command.
  */
 const TRY = `local failed = {}
 for i = 1, #ARGV do
@@ -49,10 +48,7 @@ return failed`;
 
 const NO_SCRIPT = "0".repeat(40);
 
-/**
- * The first words of the error if the user may not run a command in a script. Redis 7.0 uses other words than 7.2 and
- * later.
- */
+/** The first words of the error if the user may not run a command in a script, in Redis 7.0 and since 7.2. */
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
 interface RequirementOptions {

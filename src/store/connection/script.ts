@@ -6,12 +6,9 @@ import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
 import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
 
 /*
- * Scripts take and return flat arrays of strings. The first element of the result is the outcome.
- *
- * Every change has a deadline, in milliseconds since 1970 by Redis' clock. A change may wait in a socket, or in a
- * stopped Redis, until long after its call has failed. If the deadline has passed, the script therefore changes nothing
- * and returns `late`. If the script makes the change, the first element of the result is `done`, and the replicas must
- * confirm the change. The second element is Redis' clock.
+ * Scripts take and return flat arrays of strings. The result begins with the outcome and Redis' clock. If the outcome is
+ * `done`, the replicas must confirm the change. If the deadline of a change has passed
+ * (docs/decisions/0005-writing-commands.md), the script changes nothing and returns `late`.
  *
  * If Redis' memory is full, Redis refuses a change before the script starts (`#!lua` without `allow-oom`). A script
  * fails at the first key with a wrong type. While the slot of its keys is migrating, a script fails at the first
@@ -42,10 +39,7 @@ export type ScriptArgs<Key extends string = string, Arg extends string = string>
   readonly extraArgs?: readonly string[];
 };
 
-/**
- * `read`: the script writes nothing. `change`: the script writes, but only before a deadline. `count`: the script
- * writes values that may be lost, and has no deadline.
- */
+/** A `change` writes only before a deadline. A `count` writes values that may be lost, and has no deadline. */
 type ScriptKind = "read" | "change" | "count";
 
 export type Words<Text extends string> = Text extends `${infer First} ${infer Rest}`
@@ -58,10 +52,7 @@ export type Words<Text extends string> = Text extends `${infer First} ${infer Re
 export interface ScriptDefinition<Keys extends string, Args extends string> {
   readonly keys: Keys;
   readonly args?: Args;
-  /**
-   * Whether the script uses only its first key. Must be false if the script builds the names of more keys. Default:
-   * true if `keys` has one name.
-   */
+  /** Must be false if the script builds the names of more keys. Default: true if `keys` has one name. */
   readonly singleKey?: boolean;
   /** Whether Redis runs the script even if its memory is full. For scripts that revoke or delete. Default: false. */
   readonly allowOom?: boolean;
@@ -89,11 +80,10 @@ const PARTS: { readonly [name: string]: string } = {
 };
 
 /**
- * Assembles a script. The script consists of local variables for its keys and arguments, its text, and the included
- * parts.
+ * Assembles a script.
  *
- * @param text the Lua text. The text can use `unpack`, and Redis' clock as `micros`, `now` and `nowText`. `extra` is
- *   the index in ARGV of the first argument that has no name
+ * @param text the Lua text. It can use its keys and arguments, `unpack`, and Redis' clock as `micros`, `now` and
+ *   `nowText`. `extra` is the index in ARGV of the first argument that has no name
  */
 export function defineScript<const Keys extends string, const Args extends string = "">(
   kind: ScriptKind,
@@ -113,7 +103,7 @@ export function defineScript<const Keys extends string, const Args extends strin
   return { name: hash("sha1", lua), lua, keys, args, isChange, singleKey };
 }
 
-/** Returns the arguments of EVAL after the script. These are the number of keys, the keys, and the other arguments. */
+/** Returns the arguments of EVAL after the script: the number of keys, the keys, and the other arguments. */
 export function argumentsOf<Key extends string, Arg extends string>(
   { keys, args: names, isChange }: Script<Key, Arg>,
   args: ScriptArgs<Key, Arg>,

@@ -1,9 +1,6 @@
 import type { Redis } from "ioredis";
 
-/**
- * Sends the commands of one event loop turn in one write. The auto-pipelining of ioredis has the same effect, but
- * creates more objects. It creates a pipeline per turn, and two promises per command.
- */
+/** Sends the commands of one event loop turn in one write (docs/decisions/0005-writing-commands.md). */
 export function batchWrites(redis: Redis): void {
   redis.on("connect", () => joinWrites(redis.stream));
 }
@@ -35,12 +32,8 @@ function joinWrites(connection: Redis["stream"]): void {
 const CHECKS = 4;
 
 /**
- * Closes a connection if commands wait for answers, but no data arrives for some time. After the close, ioredis opens a
- * new connection. The ioredis option `socketTimeout` (5.11.1) cannot be used, because its timer closes the new
- * connection as well.
- *
- * @param silenceMs the time in which no data arrives, in milliseconds. The connection may stay open for up to 25 %
- *   longer
+ * Closes a connection if commands wait for answers, but no data arrives for `silenceMs` milliseconds, or up to 25 %
+ * longer. The timer of the ioredis option `socketTimeout` (5.11.1) would close the next connection as well.
  */
 export function dropWhenSilent(redis: Redis, silenceMs: number): void {
   redis.on("connect", () => {
@@ -55,8 +48,7 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
       if (silent <= CHECKS || stream.destroyed) return;
       stream.destroy(new Error(`Redis does not answer: no data for ${silenceMs} ms`));
     };
-    // The check runs after the event loop has read the data of this turn. The check therefore counts answers that
-    // arrived while the process was busy.
+    // Check after the event loop has read the data of this turn, so that answers to a busy process count.
     const timer = setInterval(() => setImmediate(check), silenceMs / CHECKS);
     stream.once("close", () => clearInterval(timer));
   });

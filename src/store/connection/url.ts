@@ -7,9 +7,7 @@ export interface HostPort {
 export interface RedisSecrets {
   password: string | undefined;
   sentinelPassword: string | undefined;
-  /**
-   * The CA certificates for Redis and the Sentinels, in PEM. If undefined, the CA certificates of the runtime apply.
-   */
+  /** CA certificates for Redis and the Sentinels, in PEM. Default: the CA certificates of the runtime. */
   ca: string | undefined;
 }
 

@@ -127,10 +127,9 @@ function compareBytes(one: string, other: string): number {
 }
 
 /**
- * Replaces the commands for streams. The scripts and the audit trail use only ids that end with `-0`. The mock reuses
- * ids after a stream is trimmed, keeps trimmed events in memory, and cannot read from a given id. The embedded store
- * therefore stores a stream as a list. Each element of the list is the id of an event, a space, and the fields of the
- * event in JSON.
+ * Replaces the commands for streams. The mock reuses ids after a stream is trimmed, keeps trimmed events in memory, and
+ * cannot read from a given id. The embedded store therefore stores a stream as a list. Each element is the id of an
+ * event, which ends with `-0`, a space, and the fields of the event in JSON.
  */
 function streamsOf(redis: Redis) {
   return {

@@ -11,20 +11,14 @@ class ScriptFailed extends Error {
   override readonly name = "ReplyError";
 }
 
-/**
- * Defines `redis.call` and `redis.pcall`. These functions suspend the thread of the script until the command is
- * answered.
- */
+/** Defines `redis.call` and `redis.pcall`, which suspend the thread of the script until the command is answered. */
 const REDIS = `local yield = coroutine.yield
 redis = {
   call = function(...) return yield('call', ...) end,
   pcall = function(...) return yield('pcall', ...) end,
 }`;
 
-/**
- * Compiles each Redis script once, in one Lua state. Each call of a script has separate globals. The compiler throws an
- * Error if a text is not Lua.
- */
+/** Compiles each Redis script once. Each call has separate globals. The compiler throws an Error for other texts. */
 export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: string) => LuaScript {
   const { lua, lauxlib, lualib, to_luastring } = fengari;
   const state = lauxlib.luaL_newstate();
@@ -36,10 +30,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     lua.lua_call(state, 0, results);
   };
 
-  /**
-   * Pushes the answer of a command. Null becomes false. An object becomes a list of fields and values, and an error
-   * becomes a table.
-   */
+  /** Pushes the answer of a command. An object becomes a list of fields and values, and an error becomes a table. */
   const push = (thread: LuaState, value: unknown): void => {
     if (typeof value === "string") {
       lua.lua_pushstring(thread, Buffer.from(value));
