@@ -8,19 +8,13 @@ import { keyMissing } from "./encryption.ts";
 import { KEYS, type KeyArgs } from "./keys.ts";
 import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
-/**
- * The maximum extension of the retention, in milliseconds. Each environment has a different extension, so that Redis
- * does not free all streams of a day at the same time.
- */
+/** The maximum extension of an environment's retention, in milliseconds, so that Redis frees few streams at once. */
 const SPREAD_MS = HOUR_MS;
 
 const MAX_UPDATES = 100_000;
 
 interface AuditOptions {
-  /**
-   * The maximum number of stored group updates per environment and day. The limit prevents callers from filling Redis.
-   * Default: 100,000.
-   */
+  /** The maximum number of stored group updates per environment and day. Default: 100,000. */
   readonly maxUpdates?: number;
   /** Receives the number of removed updates when the limit is reached. Default: no effect. */
   readonly onDropped?: (environment: EnvironmentName, count: number) => void;
@@ -46,7 +40,6 @@ export class Audit {
   }
 }
 
-/** Converts a time to days since 1970. */
 export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
 }
@@ -58,7 +51,11 @@ interface EnvironmentChange {
   readonly by: ChangeBy;
 }
 
-/** Returns the answer of a script. If the first element is the name of an error, throws this error. */
+/**
+ * Returns the answer of a script. If the first element is the name of an error, throws this error.
+ *
+ * @throws EnvironmentNotFound if the environment is deleted or being deleted; RecordUnreadable
+ */
 export function requireNoRefusal(answer: string[]): string[] {
   const [outcome = "", , detail = ""] = answer;
   if (outcome === "gone") throw new errors.EnvironmentNotFound();
@@ -84,12 +81,7 @@ export function sendChange<Arg extends string>(
   return client.change(operation, script as Script, all as ScriptArgs);
 }
 
-/**
- * Changes an environment with one script.
- *
- * @throws EnvironmentNotFound if the environment is deleted or being deleted; the errors of `requireNoRefusal` and of
- *   `StoreClient.change`
- */
+/** Changes an environment with one script. @throws the errors of `requireNoRefusal` and of `StoreClient.change` */
 export async function changeEnvironment<Arg extends string>(
   change: EnvironmentChange,
   operation: string,

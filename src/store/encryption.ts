@@ -18,11 +18,8 @@ const NONCE_CHARACTERS = (NONCE_BYTES * 4) / 3;
 const TAG_BYTES = 16;
 const GCM = { authTagLength: TAG_BYTES } as const;
 
-/**
- * The size of a token digest, in bytes and in characters. The first byte is in hexadecimal, and the other bytes are in
- * base64url.
- */
 const TOKEN_DIGEST_BYTES = 16;
+/** Two hexadecimal characters for the first byte, and base64url for the other bytes. */
 const TOKEN_DIGEST_LENGTH = 22;
 
 export interface RingKey {
@@ -40,7 +37,6 @@ export interface EncryptedToken {
   readonly isPacked: boolean;
 }
 
-/** The number of an environment. If a deleted environment had the same name, its number was different. */
 type EnvironmentNumber = Pick<Environment, "number">;
 
 /** Returns the SHA-256 of a text, in base64url. */
@@ -49,35 +45,29 @@ export function digest(text: string): string {
 }
 
 /**
- * Returns the first 128 bits of the SHA-256 of a user group token. The first two characters are one byte in
- * hexadecimal. They select one of the 256 Redis hashes of the token index.
- *
- * Apart from this digest, Redis contains the token only in encrypted form. An attacker with a million digests needs
- * 2^108 tries to find one of the tokens. The full SHA-256 would make the record of a group 6 % larger.
+ * Returns the first 128 bits of the SHA-256 of a user group token. The first two characters select one of the 256 Redis
+ * hashes of the token index. An attacker with a million digests needs 2^108 tries to find one of the tokens. The full
+ * SHA-256 would make the record of a group 6 % larger.
  */
 export function tokenDigest(token: string): string {
   const bytes = hash("sha256", token, "buffer");
   return bytes.toString("hex", 0, 1) + bytes.toString("base64url", 1, TOKEN_DIGEST_BYTES);
 }
 
-/**
- * Derives a key for one purpose by HKDF (RFC 5869) with SHA-256 and no salt. Nobody can compute the secret, or the keys
- * for other purposes, from the result.
- */
+/** Derives a key for one purpose by HKDF (RFC 5869) with SHA-256 and no salt. */
 export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
   return Buffer.from(hkdfSync("sha256", secret, "", purpose, KEY_BYTES));
 }
 
 /**
- * Encrypts with AES-256-GCM and a ring of keys. The first key encrypts, and all keys decrypt. For each environment, the
- * cipher derives separate keys from the ring. A derived key and its nonces are therefore used for one environment only.
+ * Encrypts with AES-256-GCM and a ring of keys (docs/decisions/0002-token-encryption.md). The first key encrypts, and
+ * all keys decrypt. Each environment has separate keys, derived from the ring.
  */
 export class TokenCipher {
   #ring: readonly RingKey[] = [];
   #keyIdList = "";
   #keys = new WeakMap<EnvironmentNumber, ReadonlyMap<string, KeyObject>>();
 
-  /** @param ring at least one key */
   constructor(ring: readonly RingKey[]) {
     this.use(ring);
   }
@@ -98,15 +88,12 @@ export class TokenCipher {
     return (this.#ring[0] as RingKey).id;
   }
 
-  /** The ids of the keys, in one string for scripts. A comma precedes and follows each id. Ids contain no commas. */
+  /** The ids of the keys, for scripts. A comma precedes and follows each id. */
   get keyIdList(): string {
     return this.#keyIdList;
   }
 
-  /**
-   * Encrypts a token. The additional data are the environment and the `tokenDigest` of the token. The nonce is a part
-   * of the digest, so two tokens have different nonces.
-   */
+  /** Encrypts a token. @param digest the `tokenDigest` of the token, which contains the nonce */
   encrypt(environment: EnvironmentNumber, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
     const keyId = this.currentKeyId;
@@ -115,11 +102,7 @@ export class TokenCipher {
     return { keyId, text: text.toString("base64url"), isPacked: packed !== undefined };
   }
 
-  /**
-   * Decrypts a result of `encrypt`.
-   *
-   * @throws RecordUnreadable if the ring lacks the key, or if `encrypt` got another environment or digest
-   */
+  /** @throws RecordUnreadable if the ring lacks the key, or if `encrypt` got another environment or digest */
   decrypt(environment: EnvironmentNumber, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
     const key = this.#keysOf(environment).get(keyId);
     if (!key) throw keyMissing(keyId);
@@ -141,11 +124,7 @@ export class TokenCipher {
     return `${keyId}.${Buffer.concat([nonce, text]).toString("base64url")}`;
   }
 
-  /**
-   * Decrypts a result of `seal`.
-   *
-   * @throws RecordUnreadable if the ring lacks the key, or if `seal` got another environment or name
-   */
+  /** @throws RecordUnreadable if the ring lacks the key, or if `seal` got another environment or name */
   unseal(environment: EnvironmentNumber, name: string, sealed: string): string {
     const [keyId = "", text = ""] = sealed.split(".");
     const bytes = Buffer.from(text, "base64url");
@@ -182,7 +161,6 @@ function encrypt(key: KeyObject, nonce: Uint8Array, binding: string, bytes: Uint
   return Buffer.concat([cipher.update(bytes), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Decrypts a result of `encrypt`. @throws RecordUnreadable if the bytes, nonce or binding differ */
 function decrypt(key: KeyObject, nonce: Uint8Array, binding: string, encrypted: Uint8Array): Buffer {
   try {
     const decipher = createDecipheriv(ALGORITHM, key, nonce, GCM);
@@ -203,11 +181,7 @@ function nonceOf(digest: string): Buffer {
   return Buffer.from(digest.slice(2, 2 + NONCE_CHARACTERS), "base64url");
 }
 
-/**
- * Returns the error for a record that was encrypted with a key that is not in the ring.
- *
- * @param outcome the outcome of the change. Undefined if the caller only reads
- */
+/** Returns the error for a key that is not in the ring. @param outcome the outcome of the change, except for reads */
 export function keyMissing(keyId: string, outcome?: ChangeOutcome): RecordUnreadable {
   const cause = new Error(`a record is encrypted under the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
   return new RecordUnreadable(cause, outcome);

@@ -25,17 +25,14 @@ import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } fr
 import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMOVE_MEMBER } from "./scripts.ts";
 
 /*
- * The number of an environment depends on its name. The candidates for the number are digests of the name, the tag and
- * a counter. The creation of the record claims the first free candidate. A deleted environment keeps its record and its
- * number forever, so each walk over the candidates of a name reads the same numbers. The walk finds the only
- * environment that has this name and is not deleted.
+ * The candidates for the number of an environment are digests of the name, the tag and a counter. The creation of the
+ * record claims the first free candidate. A deleted environment keeps its record and its number. A walk over the
+ * candidates of a name therefore finds the only environment that has this name and is not deleted.
  *
- * The list of environments has one entry per environment, with its path and number. Listing and look-ups read this
- * list. A creation first adds the entry, and then creates the record. A deletion sets the state `deleting`, removes
- * groups and tokens, sets the state `deleted`, and removes the entry. Each of these steps is one script, and the
- * replicas must confirm it. If a process ends between two steps, the list and the record may differ. In this case, the
- * record decides. If an entry has no environment, look-ups ignore the entry. If an environment has no entry, a look-up
- * that walks over the candidates adds the entry.
+ * The list of environments has an entry with the path and number of each environment. A creation first adds the entry,
+ * and then creates the record. A deletion sets the state `deleting`, removes groups and tokens, sets the state
+ * `deleted`, and removes the entry. Each step is one script. If a process ends between two steps, the record decides:
+ * look-ups ignore an entry without an environment, and add the missing entry of an environment.
  */
 
 const CANDIDATES_AT_ONCE = 16;
@@ -43,12 +40,10 @@ const CANDIDATES_AT_ONCE = 16;
 /** The maximum number of candidates of a name. At most this many environments can ever have the name. */
 const MAX_CANDIDATES = 10_000;
 
-/**
- * The limits of a deletion: the groups that one script deletes, the groups that one call deletes, and the duration of a
- * call in milliseconds.
- */
+/** The number of groups that one script deletes. */
 const CLEARED_AT_ONCE = 100;
 const MAX_GROUPS = 10_000;
+/** The maximum duration of one call of `delete`, in milliseconds. */
 const MAX_MS = 5000;
 
 interface Stored {
@@ -57,9 +52,7 @@ interface Stored {
 }
 
 interface Candidates {
-  /**
-   * The environments with the name, in the order of their creation. All environments before the last one are deleted.
-   */
+  /** The environments with the name, in the order of their creation. All except the last one are deleted. */
   readonly own: readonly Stored[];
   /** The number for the next environment with the name. Undefined if the last environment is not deleted. */
   readonly free: number | undefined;
@@ -94,10 +87,7 @@ export function redisEnvironments({
     await client.change("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member });
   };
 
-  /**
-   * Reads the candidates of a name. Ends at the first free candidate, or at the environment that has this name and is
-   * not deleted.
-   */
+  /** Reads the candidates up to the first free one, or up to the environment that has this name and is not deleted. */
   const walk = async (name: EnvironmentName): Promise<Candidates> => {
     const path = environmentPath(name);
     const own: Stored[] = [];
@@ -141,20 +131,14 @@ export function redisEnvironments({
     return last;
   };
 
-  /**
-   * Returns the environment with this name, or creates the environment. If an environment with this name was deleted,
-   * the creation needs `mayFollowDeleted`.
-   *
-   * @throws EnvironmentNotFound
-   */
+  /** @throws EnvironmentNotFound if an environment with this name was deleted, except if `mayFollowDeleted` is true */
   const lookUpOrCreate = async (
     name: EnvironmentName,
     by: ChangeBy,
     mayFollowDeleted: boolean,
   ): Promise<Stored & { isCreated: boolean }> => {
     const path = environmentPath(name);
-    // Look up the name first. The look-up reads the list, so it finds the environment even if the record of an earlier
-    // candidate is lost.
+    // The look-up reads the list, so it finds the environment even if the record of an earlier candidate is lost.
     const found = await lookUp(name).catch(unlessNotFound);
     if (found) return { ...found, isCreated: false };
     for (;;) {
@@ -184,8 +168,7 @@ export function redisEnvironments({
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
       const [state, , left] = await sendChange(change, "clear-environment", CLEAR_ENVIRONMENT, { count });
-      // If `left` is undefined, this call has completed the deletion. If the state is `gone`, another call has
-      // completed the deletion.
+      // If `left` is undefined, this call has completed the deletion. If the state is `gone`, another call has.
       if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
     }

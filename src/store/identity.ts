@@ -9,13 +9,12 @@ import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
 
 /*
  * After a restart, Redis may be empty or have older data, or REDIS_URL may lead to another Redis. With this data, the
- * service would create every group a second time, with another token. To prevent this, the data has an identity. Each
- * process keeps the identity in memory, and refuses data with another identity.
+ * service would create every group a second time, with another token. Each process therefore keeps the identity of the
+ * data in memory, and refuses data with another identity.
  *
- * `ug:format` contains the layout, a random id, and the number of times that operators accepted the data. After an
- * acceptance, the key contains the id of the replaced data as well. In a Cluster, additional keys contain one identity
- * for each range of slots, to detect the loss of a single shard. Another key contains a time by Redis' clock, to detect
- * older data.
+ * `ug:format` contains the layout, a random id, the number of acceptances by operators, and the id of the data that the
+ * last acceptance replaced. In a Cluster, more keys contain one identity for each range of slots, to detect the loss of
+ * a shard. Another key contains a time by Redis' clock, to detect older data.
  */
 
 /** String: Redis' clock at the last write to this key by any process. The key has the slot of `ug:format`. */
@@ -24,10 +23,7 @@ export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 /** The tolerated loss of data, in milliseconds. A failover or a crash usually loses one or two seconds. */
 const MAX_LOSS_MS = 60_000;
 
-/**
- * The number of additional keys in a Cluster. If a Cluster has up to 16 shards of equal size, each shard has at least
- * one of these keys.
- */
+/** The number of additional keys in a Cluster. Up to 16 shards of equal size each have at least one of these keys. */
 const SLOT_PARTS = 16;
 
 interface Identity {
@@ -49,13 +45,10 @@ interface Mark {
 
 interface IdentityDeps {
   readonly client: StoreClient;
-  /** The number of the layout of this release. */
+  /** The layout of this release. */
   readonly layout: string;
   readonly isCluster: boolean;
-  /**
-   * Called when this process stops using the data, with the reason. Called with undefined when this process uses the
-   * data again.
-   */
+  /** Receives the reason when this process stops using the data, and undefined when it uses the data again. */
   readonly onChange: (fault: string | undefined) => void;
 }
 
@@ -81,8 +74,8 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Stores the identity of the data for the next checks. If the data has no identity, gives it a new identity. Shards
-   * that do not answer are skipped until the next call.
+   * Stores the identity of the data for the next checks. Data without an identity gets one. Shards that do not answer
+   * are skipped until the next call.
    *
    * @returns the layout of the data
    * @throws StoreUnavailable, TooFewReplicas
@@ -109,11 +102,7 @@ export class StoreIdentity implements DataCheck {
     return first?.value ?? layout;
   }
 
-  /**
-   * Writes Redis' clock to `TIME_KEY`. Does not wait for replicas, because the wait would delay changes.
-   *
-   * @throws StoreUnavailable
-   */
+  /** Writes Redis' clock to `TIME_KEY`. A wait for replicas would delay changes. @throws StoreUnavailable */
   async noteTime(): Promise<void> {
     if (this.#fault !== undefined) return;
     const [time] = await this.#deps.client.ask("identity", NOTE_TIME, { format: FORMAT_KEY, time: TIME_KEY });
@@ -127,8 +116,7 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Checks the data. If a check is in progress, waits for the next check. All calls that wait for this next check share
-   * its result.
+   * Checks the data, after the check in progress. Calls in the meantime share one check.
    *
    * @throws StoreUnavailable if no key of the identity can be read
    */
@@ -151,8 +139,7 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // In a Cluster, a single shard may be down. The check reads one key for each mark, and the time. If the number of
-    // failed reads exceeds the number of marks, all reads have failed.
+    // A single shard of a Cluster may be down. If all reads have failed, these are one per mark, and one of the time.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 
@@ -181,11 +168,7 @@ export class StoreIdentity implements DataCheck {
     if (isNews) this.#deps.onChange(fault);
   }
 
-  /**
-   * Compares a value with the stored identity.
-   *
-   * @param time the value of `TIME_KEY`. Undefined if the time is unknown
-   */
+  /** @param time the value of `TIME_KEY`. Undefined if the time is unknown */
   #note(mark: Mark, text: string | null, time: string | null | undefined): void {
     const { last } = mark;
     const found = parse(text ?? "");

@@ -25,10 +25,7 @@ export const groupKey = (number: number, providedId: string) => `ug:{${number}}:
 /** Sorted set, all scores 0: the ids of the groups. */
 export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
-/**
- * 256 hashes. The first two characters of a token digest select the hash. The hash maps the other characters of the
- * digest to the id of the group.
- */
+/** 256 hashes, selected by the first two characters of a token digest: map the other characters to the group's id. */
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
 /** Hash that expires: the result of a rotation. @param digest the digest of the request id */
@@ -121,9 +118,8 @@ export function fromMember(member: string): { readonly path: string; readonly nu
 
 /**
  * Channel: digests of revoked or changed API tokens, deleted environments, and environments with changed signing keys.
- * The function `publish` in `scripts/parts/environment.lua` repeats the name of this channel. PUBLISH reaches all nodes
- * of a Cluster. The channel does not use sharded pub/sub, because workers would have to find the node with the slot of
- * the channel, and subscribe there.
+ * `publish` in `scripts/parts/environment.lua` repeats its name. PUBLISH reaches all nodes of a Cluster. With sharded
+ * pub/sub, workers would have to subscribe at the node with the slot of the channel.
  */
 export const REVOKED_CHANNEL = "ug:revoked";
 
@@ -134,7 +130,7 @@ export function newsMessage(news: EnvironmentNews, environment: Environment): st
   return `${news}:${environment.number}:${environmentPath(environment)}`;
 }
 
-/** Parses a message about an environment. Returns undefined if the message is not about an environment. */
+/** Parses a message about an environment. Returns undefined for other messages. */
 export function newsOf(
   message: string,
 ): { readonly news: EnvironmentNews; readonly environment: Environment } | undefined {
@@ -146,8 +142,5 @@ export function newsOf(
 /** String: the number of the layout, and the identity of the data (`identity.ts`). */
 export const FORMAT_KEY = "ug:format";
 
-/**
- * Hash: the keys of `TOKEN_KEYS` that encrypted data, by their ids. Each value contains the check value and the last
- * use of the key.
- */
+/** Hash: the check value and the last use of each key of `TOKEN_KEYS` that encrypted data, by the id of the key. */
 export const TOKEN_KEYS_KEY = "ug:token-keys";

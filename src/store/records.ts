@@ -10,7 +10,7 @@ export interface ReadRecord {
   readonly now: number;
 }
 
-/** Returns the record of a list with the form field, value, … @param start the index of the first field. Default: 0 */
+/** Returns the record of a list of fields and values. @param start the index of the first field. Default: 0 */
 export function recordFromFields(fields: readonly string[], start = 0): StoredRecord {
   const record: StoredRecord = {};
   for (let i = start; i + 1 < fields.length; i += 2) record[fields[i] as string] = fields[i + 1];
@@ -69,10 +69,7 @@ export function afterChange<T>(read: () => T): T {
   }
 }
 
-/**
- * Processes items in concurrent batches, and yields the results of each batch. If an item fails, the error is thrown
- * after the other items of the batch have ended.
- */
+/** Processes items in concurrent batches. An error is thrown after the other items of its batch have ended. */
 export async function* inBatches<T, R>(
   items: readonly T[],
   atOnce: number,

@@ -44,7 +44,7 @@ const CODES = [
   ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],
 ];
 
-/** Matches one of these codes, or else the first word. Ignores text after a quotation mark, which may be input. */
+/** Matches one of these codes, otherwise the first word. Ignores text after a quotation mark, which may be input. */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
 /** Returns the code of a Redis error, such as NOAUTH. Undefined if the error is not a Redis error, or has no code. */

@@ -34,8 +34,7 @@ export interface GroupDeps {
 
 /**
  * The fields of a group's hash. The names have one letter to save memory. Times are milliseconds since 1970. Versions
- * are microseconds since 1970 by Redis' clock. If the clock was set back, a new version is still higher than the last
- * version.
+ * are microseconds since 1970 (docs/decisions/0003-layout-in-redis.md).
  */
 export const FIELD = {
   teamId: "g",
@@ -63,18 +62,14 @@ export const FIELD = {
   /** The version of the last change. Missing if this version is `createVersion`. */
   version: "u",
   /**
-   * The creation time of the token. For an imported token, this is the snapshot time of the import. If the imported
-   * token replaced a younger token, this is the creation time of the younger token. Missing if the group and the token
-   * were created at the same time.
+   * The creation time of the token. For an imported token, the snapshot time of the import, or the time of a younger
+   * token that it replaced. Missing if the group and the token were created at the same time.
    */
   tokenCreateTime: "r",
   /** The digest of the last replaced token that got a grace period, even if this period has ended. */
   graceDigest: "x",
   graceUntil: "y",
-  /**
-   * The generation of new viewer sessions. This is the time of the last revocation. Missing if no sessions were
-   * revoked.
-   */
+  /** The generation of new viewer sessions: the time of the last revocation. Missing if no sessions were revoked. */
   generation: "s",
   /** The oldest valid generation of viewer sessions. Missing if all generations are valid. */
   firstGeneration: "b",
@@ -84,7 +79,7 @@ export const FIELD = {
 
 export const TOKEN_FIELDS = [FIELD.keyId, FIELD.digest, FIELD.token, FIELD.foreignToken] as const;
 
-/** Returns the encrypted token of a record. @throws RecordUnreadable */
+/** @throws RecordUnreadable */
 export function encryptedFromRecord(record: StoredRecord): EncryptedToken {
   const packed = record[FIELD.token];
   const text = packed ?? textOf(record, FIELD.foreignToken);
@@ -105,9 +100,7 @@ function storedText<Name extends keyof GroupFields>(name: Name, value: GroupFiel
   return STORED_AS[name] === "text" ? String(value) : JSON.stringify(value);
 }
 
-/**
- * Returns whether a field of a record has this value. The order of JSON keys does not matter. @throws RecordUnreadable
- */
+/** Returns whether a field has this value. The order of JSON keys does not matter. @throws RecordUnreadable */
 export function hasValue<Name extends keyof GroupFields>(
   record: StoredRecord,
   name: Name,
@@ -143,10 +136,7 @@ const SUSPENSION_FIELDS = [
 /** The maximum difference between the clocks of Redis and of a worker, in milliseconds. */
 export const CLOCK_DIFFERENCE_MS = 60_000;
 
-/**
- * Returns true if a time of the record is close to `now`. In this case, only Redis' clock can decide if the group is
- * suspended.
- */
+/** Returns true if only Redis' clock can decide if the group is suspended, because a time is close to `now`. */
 export function needsClock(record: StoredRecord, now: number): boolean {
   return isClose(record[FIELD.expireTime], now) || isClose(record[FIELD.suspensionUntil], now);
 }
@@ -155,12 +145,7 @@ function isClose(time: string | undefined, now: number): boolean {
   return time !== undefined && Math.abs(Number(time) - now) < CLOCK_DIFFERENCE_MS;
 }
 
-/**
- * Returns the suspension of a group. Returns undefined if the group is not suspended.
- *
- * @param now Redis' clock, or the clock of this worker if `needsClock` returned false
- * @throws RecordUnreadable
- */
+/** Returns undefined if the group is not suspended. @param now see `GroupAnswer` @throws RecordUnreadable */
 export function suspensionOf(record: StoredRecord, now: number): Suspension | undefined {
   const suspendTime = optionalIntegerOf(record, FIELD.suspendTime);
   const until = optionalIntegerOf(record, FIELD.suspensionUntil);
@@ -207,11 +192,7 @@ export function groupFromRecord(
   };
 }
 
-/**
- * Decodes a group for a viewer. `isPrevious` is true if the viewer's token is in its grace period.
- *
- * @throws RecordUnreadable
- */
+/** Decodes a group for a viewer. @param isPrevious whether the token is in its grace period @throws RecordUnreadable */
 export function viewerFromRecord(
   { record, providedId, now }: GroupAnswer,
   environment: Environment,
@@ -231,18 +212,13 @@ export function viewerFromRecord(
 /** The first day of the year 10000, in days since 1970. Earlier dates have at most four digits for the year. */
 const MAX_DAY = 2_932_897;
 
-/**
- * Returns the day of the last resolve. Returns undefined if the day is invalid, so that it does not prevent a resolve.
- */
+/** Returns undefined if the day is invalid, so that it does not prevent a resolve. */
 function resolveDayOf(record: StoredRecord): number | undefined {
   const day = Number(record[FIELD.lastResolveDay]);
   return day > 0 && day < MAX_DAY ? day : undefined;
 }
 
-/**
- * Returns the current generation of viewer sessions. If `field` is `firstGeneration`, returns the oldest valid
- * generation. @throws RecordUnreadable
- */
+/** Returns the current or the oldest valid generation of viewer sessions. @throws RecordUnreadable */
 export function generationOf(record: StoredRecord, field: "generation" | "firstGeneration" = "generation"): number {
   return optionalIntegerOf(record, FIELD[field]) ?? 0;
 }
@@ -289,17 +265,15 @@ export function tokenTimeOf(record: StoredRecord): number {
   return optionalIntegerOf(record, FIELD.tokenCreateTime) ?? msOf(integerOf(record, FIELD.createVersion));
 }
 
-/** Returns the version of the last change. Returns an empty text if the group does not exist. */
+/** Returns the version of the last change. Empty if the group does not exist. */
 export function versionOf(record: StoredRecord): string {
   return record[FIELD.version] ?? record[FIELD.createVersion] ?? "";
 }
 
-/**
- * The changed fields. `names` are the names in the proto files. `set` has the hash fields to set, in the form field,
- * value, … `removed` has the hash fields to remove.
- */
 export interface ChangedFields {
+  /** The names in the proto files. */
   readonly names: string[];
+  /** The hash fields to set, in the form field, value, … */
   readonly set: string[];
   readonly removed: string[];
 }
@@ -330,10 +304,7 @@ export function changeArgs({ names, set, removed }: ChangedFields) {
   return { changedFields: names.join(","), removed: removed.join(""), extraArgs: set };
 }
 
-/**
- * Returns the etag of a group. Versions increase, and team ids are unique. If the group is deleted, a new group with
- * the same id therefore has another etag. Scripts format etags as well, and must use the same form.
- */
+/** Returns the etag of a group. Two scripts format etags as well, and must use the same form. */
 export function etagOf(teamId: number, version: number | string): string {
   return `${teamId}-${version}`;
 }
@@ -348,18 +319,14 @@ export function digestOf(token: string): string {
   return tokenDigest(token);
 }
 
-/**
- * Returns the arguments for scripts that find a target. @throws TokenNotFound if the token of the target is malformed
- */
+/** Returns the arguments for `parts/target.lua`. @throws TokenNotFound if the token of the target is malformed */
 export function targetArgs(target: UserGroupTarget) {
   if (target.by === "id") return { id: target.providedId, currentDigest: "" };
   return { id: "", currentDigest: digestOf(target.token) };
 }
 
 interface RecordReading {
-  /** The name of the reads in metrics. */
   readonly operation: string;
-  /** The number of records that are read concurrently. The limit leaves time for other callers of Redis. */
   readonly atOnce: number;
   readonly fields?: readonly string[];
 }

@@ -25,10 +25,7 @@ import {
   versionOf,
 } from "./group-record.ts";
 
-/**
- * The number of groups that are imported concurrently. The limit bounds the memory for records, and leaves time for
- * other callers of Redis.
- */
+/** The limit bounds the memory for records, and leaves time for other callers of Redis. */
 const AT_ONCE = 50;
 
 const TRIES = 10;
@@ -57,8 +54,7 @@ export async function importGroups(groups: readonly ImportedUserGroup[], how: Im
   const outcomes: ImportOutcome[] = [];
   for await (const ended of inBatches(groups, AT_ONCE, (group) => importGroup(group, how))) {
     outcomes.push(...ended);
-    // If all imports of a batch failed with StoreUnavailable, do not begin another batch. It would only wait for its
-    // timeout.
+    // After a batch that failed as a whole, another batch would only wait for its timeout.
     if (ended.every((each) => each.outcome === "failed" && each.error instanceof StoreUnavailable)) break;
   }
   while (outcomes.length < groups.length) {
@@ -136,8 +132,7 @@ async function write(
   const names = [...fields.names];
   if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given !== undefined && given === token) {
-    // If another import has an old snapshot, it must not replace the new token. The time of the new token is therefore
-    // at least the time of the replaced token.
+    // The time is at least the time of the replaced token, so that an import of an older snapshot does not replace it.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));

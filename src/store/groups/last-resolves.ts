@@ -9,10 +9,7 @@ import { NOTE_RESOLVES } from "../scripts.ts";
 /** The time between the first note and the write of the notes, in milliseconds. */
 const WRITE_AFTER_MS = 60_000;
 
-/**
- * The maximum number of waiting notes. If this number is reached, a new note is dropped. The next resolve of the same
- * group adds the note again.
- */
+/** The maximum number of waiting notes. After that, new notes are dropped. The next resolve adds them again. */
 const MAX_NOTES = 5000;
 
 /** The maximum number of groups per script. Such a script takes Redis less than a millisecond. */
@@ -25,9 +22,8 @@ interface Note {
 }
 
 /**
- * Records the day on which each group was last resolved. A resolve reads the stored day together with the group. If the
- * stored day is before today, the resolve adds a note. Notes are written once a minute. If Redis does not answer, the
- * notes are dropped.
+ * Records the day on which each group was last resolved. A resolve that read an earlier day adds a note. Notes are
+ * written once a minute. If Redis does not answer, they are dropped, and the next resolve adds them again.
  */
 export class LastResolves implements LastResolveNotes {
   readonly #client: Pick<StoreClient, "change">;
@@ -65,7 +61,7 @@ export class LastResolves implements LastResolveNotes {
         }
       }
     } catch {
-      // The notes are lost. The next resolve of each group adds its note again.
+      // The notes are dropped.
     }
   }
 }

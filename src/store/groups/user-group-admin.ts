@@ -21,19 +21,13 @@ import {
 import { importGroups } from "./imports.ts";
 import { rotate, viewerDigest } from "./user-groups.ts";
 
-/**
- * The time for which Redis stores the revocation of a viewer's sessions, in milliseconds. The time covers the longest
- * session, the longest call, and the maximum clock difference. All revoked sessions have expired when this time ends.
- */
+/** How long Redis stores the revocation of a viewer's sessions, in milliseconds. After that, they have all expired. */
 const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 
 /** The number of whole records that are read concurrently. A record can have megabytes. */
 const RECORDS_AT_ONCE = 25;
 
-/**
- * The maximum size of a page of whole groups. The size is the sum of the bytes of the records. If the first group is
- * larger, the page contains only this group.
- */
+/** The maximum size of a page of whole groups. A larger group is alone on its page. */
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
 const LISTED_AT_ONCE = 250;
@@ -44,10 +38,9 @@ const SEARCHED_AT_ONCE = 250;
 const SEARCH_MS = 1000;
 
 /**
- * Reads a page of ids. If a search by name takes longer than `SEARCH_MS`, it ends, and the page may then be empty.
+ * Reads a page of ids. A search by name ends after `SEARCH_MS`, and the page may then be empty.
  *
- * @returns `now`: Redis' clock before any read of the groups. `next`: the last id that was read, or undefined if the
- *   page is the last page
+ * @returns `now`: Redis' clock before any read of the groups. `next`: undefined on the last page
  */
 export async function listIds(
   client: StoreClient,
@@ -89,8 +82,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
 
     async export(environment, range) {
       const { ids, now, next } = await listIds(client, environment, range);
-      // If a group changes after this read, but in the same millisecond, the change must count as later than the
-      // snapshot.
+      // A change after this read, but in the same millisecond, must count as later than the snapshot.
       const snapshotTime = now - 1;
       const items: UserGroup[] = [];
       let bytes = 0;

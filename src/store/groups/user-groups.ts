@@ -40,7 +40,6 @@ import {
 /** A retry with the same request id is safe for this time after the first call, in milliseconds. */
 export const REQUEST_TTL_MS = DAY_MS;
 
-/** The length of the stored digest of a viewer id, in characters. These digests must be unique in a group. */
 const VIEWER_CHARACTERS = 16;
 
 interface Found extends GroupAnswer {
@@ -53,10 +52,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
   const read = (number: number, providedId: string) => client.run("get", "hgetall", [groupKey(number, providedId)]);
 
-  /**
-   * Reads a group. The script `READ` returns Redis' clock as well, but takes more CPU time of Redis than HGETALL. The
-   * group is therefore read with HGETALL first, and with `READ` only if its record needs the clock.
-   */
+  /** Reads a group with HGETALL. The script `READ` takes more CPU time, so only reads a group that needs the clock. */
   const readGroup = async (number: number, providedId: string, outcome?: ChangeOutcome): Promise<GroupAnswer> => {
     const key = groupKey(number, providedId);
     const record = await client.run("get", "hgetall", [key], outcome);
@@ -65,10 +61,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return { ...(await readRecord(client, "get", key, outcome)), providedId };
   };
 
-  /**
-   * Reads the same values as the script `RESOLVE_TOKEN`, but with single commands. The result is used while the slot is
-   * migrating.
-   */
+  /** Returns the answer of `RESOLVE_TOKEN` while the slot is migrating. */
   const resolveByCommands = async (number: number, bucket: string, field: string): Promise<string[]> => {
     if (!(await isActive(client, number))) return ["gone"];
     const [id] = await client.run("resolve", "hmget", [bucket, field]);
@@ -76,9 +69,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return ["found", String(Date.now()), id, ...Object.entries(await read(number, id)).flat()];
   };
 
-  /**
-   * Finds the group of a token. The index may be outdated, so the record of the group decides. @throws TokenNotFound
-   */
+  /** The index may be outdated, so the record of the group decides. @throws TokenNotFound */
   const find = async ({ number }: Environment, token: string): Promise<Found> => {
     const digest = digestOf(token);
     const [tokens, field] = [tokensKey(number, digest), digest.slice(2)];
@@ -196,7 +187,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
 interface RotationOptions {
   readonly by: ChangeBy;
-  /** Whether Redis commits the change even if Redis' memory is full. Default: false. */
+  /** Whether Redis commits the change even with full memory. Default: false. */
   readonly isRevocation?: boolean;
 }
 

@@ -14,9 +14,7 @@ export function checkValue(secret: Uint8Array): string {
 }
 
 /**
- * Checks the ring against the keys that are recorded in Redis. Redis has a record of each key that encrypted data. If
- * recorded keys exist, the ring must contain at least one of them. After this check, the function records the first key
- * of the ring.
+ * Checks the ring against the keys that encrypted data in Redis, and records the first key of the ring.
  *
  * @returns the ids of recorded keys that the ring lacks. Data may still need these keys
  * @throws StoreMisconfigured if the ring contains none of the recorded keys, or has another key under a recorded id;
@@ -27,8 +25,7 @@ export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
-    // Check again, because another process may have recorded a key after the read. It may have recorded a different key
-    // with the same id.
+    // Check again, because another process may have recorded a different key with the same id after the read.
     known = await noteKeyUse(client, current);
     requireFit(known, ring);
   }
@@ -68,10 +65,7 @@ function requireFit(known: ReadonlyMap<string, RecordedKey>, ring: readonly Ring
   }
 }
 
-/**
- * Records that this process encrypts with a key, and returns all recorded keys. @throws StoreUnavailable,
- * TooFewReplicas
- */
+/** Records the use of a key, and returns all recorded keys. @throws StoreUnavailable, TooFewReplicas */
 export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey) {
   const args = { key: TOKEN_KEYS_KEY, id, check: checkValue(secret) };
   return recordedKeys(recordFromAnswer(await client.change("token-keys", NOTE_KEY_USE, args)).record);

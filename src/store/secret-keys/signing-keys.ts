@@ -74,10 +74,10 @@ export function redisSigningKeys({
 
     /**
      * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at
-     * the same time, this call writes nothing. In this case, a later call must encrypt the private keys.
+     * the same time, this call writes nothing.
      *
-     * @returns `uses`: for each private key, the id of the key that encrypted this private key before the call.
-     *   `failed`: the ids of private keys that cannot be decrypted
+     * @returns `uses`: for each private key, the id of the key that encrypted it before the call. `failed`: the ids of
+     *   private keys that cannot be decrypted
      */
     async reencrypt(environment: Environment, isDryRun: boolean) {
       const { keys, version } = await read(environment);

@@ -22,10 +22,7 @@ import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
-/**
- * While a process uses a key, the recorded time of the last use is at most this old, in milliseconds. Two attempts to
- * record the use may fail.
- */
+/** The maximum age of the recorded use of a key in use, in milliseconds. Two attempts to record it may fail. */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
 const READ_AT_ONCE = 250;
@@ -136,11 +133,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     }
   }
 
-  /**
-   * Retires a key.
-   *
-   * @throws TokenKeyInUse if the last recorded use of the key is not older than `since` minus `UNRECORDED_MS`
-   */
+  /** @throws TokenKeyInUse if the last recorded use of the key is not older than `since` minus `UNRECORDED_MS` */
   async #remove(keyId: string, since: number): Promise<void> {
     const { client } = this.#deps;
     const args = { key: TOKEN_KEYS_KEY, id: keyId, since: since - UNRECORDED_MS };
@@ -152,10 +145,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     );
   }
 
-  /**
-   * Searches for an environment that needs one of the keys. `isComplete` is true if the search covered all
-   * environments, and found no such environment.
-   */
+  /** Searches for an environment that needs one of the keys. `isComplete`: no environment needs one of them. */
   async #findUse(
     keyIds: readonly string[],
   ): Promise<{ readonly use?: { readonly keyId: string; readonly path: string }; readonly isComplete: boolean }> {

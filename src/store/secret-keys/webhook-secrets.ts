@@ -10,12 +10,10 @@ import { recordsFrom } from "../webhooks/webhooks.ts";
 
 /**
  * Encrypts the webhook secrets of an environment with the first key of the ring. If another call changes the secrets of
- * a webhook at the same time, this call does not write the secrets of this webhook. In this case, a later call must
- * encrypt these secrets.
+ * a webhook at the same time, this call does not write them.
  *
- * @returns `uses`: the ids of the keys that encrypted the secrets before this call. If a key encrypted several secrets
- *   of one webhook, `uses` contains the id of this key once for this webhook. `failed`: the ids of webhooks with a
- *   secret that cannot be decrypted
+ * @returns `uses`: for each webhook, the ids of the keys that encrypted its secrets before this call. `failed`: the ids
+ *   of webhooks with a secret that cannot be decrypted
  */
 export async function reencryptWebhooks(
   { client, cipher }: GroupDeps,
