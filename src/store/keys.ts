@@ -29,7 +29,7 @@ export const idsKey = (number: number) => `ug:{${number}}:ids`;
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
 /** Hash that expires: the result of a rotation. @param digest the digest of the request id */
-export const requestKey = (number: number, digest: string) => `ug:{${number}}:request:${digest}`;
+const requestKey = (number: number, digest: string) => `ug:{${number}}:request:${digest}`;
 
 /** Hash that expires: for one group, the viewers whose sessions were revoked. The fields are digests of viewer ids. */
 export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${number}}:sessions:${teamId}`;

@@ -24,6 +24,8 @@ import { inBatches, integerOf, optionalIntegerOf, type ReadRecord, type StoredRe
 /** A group as it was read. `now` is the clock of this worker if `needsClock` returned false. */
 export interface GroupAnswer extends ReadRecord {
   readonly providedId: string;
+  /** Whether the presented token is a former token in its grace period. */
+  readonly isPrevious?: boolean;
 }
 
 export interface GroupDeps {
@@ -95,17 +97,15 @@ const STORED_AS: { readonly [field in keyof GroupFields]-?: "text" | "json" } = 
 
 export const GROUP_FIELDS = Object.keys(STORED_AS) as (keyof GroupFields)[];
 
-function storedText<Name extends keyof GroupFields>(name: Name, value: GroupFields[Name]): string | undefined {
+type GroupValue = GroupFields[keyof GroupFields];
+
+function storedText(name: keyof GroupFields, value: GroupValue): string | undefined {
   if (value === undefined) return undefined;
   return STORED_AS[name] === "text" ? String(value) : JSON.stringify(value);
 }
 
 /** Returns whether a field has this value. The order of JSON keys does not matter. @throws RecordUnreadable */
-export function hasValue<Name extends keyof GroupFields>(
-  record: StoredRecord,
-  name: Name,
-  value: GroupFields[Name],
-): boolean {
+export function hasValue(record: StoredRecord, name: keyof GroupFields, value: GroupValue): boolean {
   const [stored, wanted] = [record[FIELD[name]], storedText(name, value)];
   if (stored === wanted) return true;
   if (STORED_AS[name] === "text" || stored === undefined || wanted === undefined) return false;
@@ -192,11 +192,10 @@ export function groupFromRecord(
   };
 }
 
-/** Decodes a group for a viewer. @param isPrevious whether the token is in its grace period @throws RecordUnreadable */
+/** Decodes a group for a viewer. @throws RecordUnreadable */
 export function viewerFromRecord(
-  { record, providedId, now }: GroupAnswer,
+  { record, providedId, now, isPrevious }: GroupAnswer,
   environment: Environment,
-  isPrevious = false,
 ): Viewer {
   return {
     teamId: integerOf(record, FIELD.teamId),

@@ -42,11 +42,6 @@ export const REQUEST_TTL_MS = DAY_MS;
 
 const VIEWER_CHARACTERS = 16;
 
-interface Found extends GroupAnswer {
-  /** Whether the presented token is a former token in its grace period. */
-  readonly isPrevious?: boolean;
-}
-
 export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSessionStore {
   const { client, cipher, audit } = deps;
 
@@ -70,7 +65,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
   };
 
   /** The index may be outdated, so the record of the group decides. @throws TokenNotFound */
-  const find = async ({ number }: Environment, token: string): Promise<Found> => {
+  const find = async ({ number }: Environment, token: string): Promise<GroupAnswer> => {
     const digest = digestOf(token);
     const [tokens, field] = [tokensKey(number, digest), digest.slice(2)];
     const args = { environment: environmentKey(number), tokens, field };
@@ -147,19 +142,17 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     },
 
     async resolve(environment, token) {
-      const found = await find(environment, token);
-      return viewerFromRecord(found, environment, found.isPrevious);
+      return viewerFromRecord(await find(environment, token), environment);
     },
 
     async sessionSubject(environment, target) {
-      const found: Found =
+      const found =
         target.by === "token"
           ? await find(environment, target.token)
           : await readGroup(environment.number, target.providedId);
       if (isEmpty(found.record))
         throw (await isActive(client, environment.number)) ? new UserGroupNotFound() : new EnvironmentNotFound();
-      const viewer = viewerFromRecord(found, environment, found.isPrevious);
-      return { viewer, generation: generationOf(found.record) };
+      return { viewer: viewerFromRecord(found, environment), generation: generationOf(found.record) };
     },
 
     async resolveSession(environment, { providedId, teamId, generation, viewerId }) {
