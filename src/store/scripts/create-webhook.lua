@@ -1,7 +1,5 @@
--- Creates a webhook. The extra arguments are its fields and values. The cursor of the webhook starts at the event of
--- the creation.
--- Returns `TooManyWebhooks` if the environment already has `maxWebhooks` webhooks. Otherwise returns `done` and the
--- record.
+-- Creates a webhook. The extra arguments are fields and values. The cursor starts at the event of the creation.
+-- Returns `TooManyWebhooks` if the environment has `maxWebhooks` webhooks. Otherwise returns `done` and the record.
 redis.call('EXISTS', webhook)
 if redis.call('ZCARD', webhooks) >= tonumber(maxWebhooks) then return {'TooManyWebhooks', nowText} end
 audit('w:' .. id, '')

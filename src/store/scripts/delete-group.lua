@@ -1,6 +1,6 @@
 -- Deletes a group, its index entries, and the notes on its revoked sessions. If `etag` is not empty, the group must
--- have this etag. The stored results of rotations stay until they expire. If a group with the same id is created, this
--- group does not get these results, because each result contains the team id of the deleted group.
+-- have this etag. The stored results of rotations stay until they expire. They contain the team id of the deleted
+-- group, so a new group with the same id does not get them.
 -- Returns `UserGroupNotFound`; `TokenNotFound`; `EtagMismatch`; or `done`.
 -- include: tokens
 -- include: target

@@ -1,6 +1,5 @@
--- Sets fields of a hash to the extra arguments, if `field` still has the value `expected`. If the hash is a group, its
--- version does not change, because callers cannot see the changed values. Returns `changed` if `field` has another
--- value. Otherwise returns `done`.
+-- Sets fields of a hash to the extra arguments, if `field` still has the value `expected`. The version of a group does
+-- not change, because callers cannot see the values. Returns `changed` if `field` has another value, otherwise `done`.
 if redis.call('HGET', key, field) ~= expected then return {'changed', nowText} end
 redis.call('HSET', key, unpack(ARGV, extra))
 return {'done', nowText}

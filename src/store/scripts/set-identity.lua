@@ -1,9 +1,7 @@
--- Stores the identity of the data in this Redis. If `accepted` is empty, stores `id` as the identity, except if Redis
--- already has an identity.
--- If `accepted` is not empty, an operator accepts the data in this Redis in place of the data with the identity `id`.
--- If Redis already has an identity, Redis keeps it. The script stores `id` as the replaced identity. `accepted` is the
--- number of acceptances that the caller read. The new number is greater than `accepted`, and greater than the stored
--- number.
+-- Stores `id` as the identity of the data, except if the data has an identity.
+-- If `accepted` is not empty, an operator accepts the data in place of the data with the identity `id`. The script then
+-- stores `id` as the replaced identity as well. `accepted` is the number of acceptances that the caller read. The new
+-- number is greater than `accepted`, and greater than the stored number.
 -- Returns `done` and the stored text.
 local text = redis.call('GET', key)
 if accepted == '' and text then return {'done', nowText, text} end
