@@ -38,34 +38,6 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
 }
 
-/** The error codes of Redis. Scripts and proxies write words before a code, as in `ERR MOVED 1 HOST:PORT`. */
-const CODES = [
-  ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "BUSY", "NOSCRIPT"],
-  ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],
-];
-
-/** Matches one of these codes, otherwise the first word. Ignores text after a quotation mark, which may be input. */
-const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
-
-/** Returns the code of a Redis error, such as NOAUTH. Undefined if the error is not a Redis error, or has no code. */
-export function errorCodeOf(error: unknown): string | undefined {
-  const [, known, first] = (isRefusal(error) && CODE.exec(error.message)) || [];
-  return known ?? first;
-}
-
-export function isAnswerTo(command: string, error: Error): boolean {
-  return (error as { command?: { name?: string } }).command?.name === command;
-}
-
-export function isNoCluster(error: unknown): boolean {
-  return isRefusal(error) && error.message.includes("cluster support disabled");
-}
-
-export function isPasswordRefusal(error: Error): boolean {
-  const code = errorCodeOf(error);
-  return code === "WRONGPASS" || code === "NOAUTH";
-}
-
 /** The codes that mean that another node has the key, or that the node cannot serve its keys now. */
 const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
   "MOVED",
@@ -88,6 +60,31 @@ const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
   ...BEFORE_WRITES,
   ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
 ]);
+
+/** The error codes of Redis. Scripts and proxies write words before a code, as in `ERR MOVED 1 HOST:PORT`. */
+const CODES = [...NOT_BEGUN, "NOSCRIPT", "WRONGPASS"];
+
+/** Matches one of these codes, otherwise the first word. Ignores text after a quotation mark, which may be input. */
+const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
+
+/** Returns the code of a Redis error, such as NOAUTH. Undefined if the error is not a Redis error, or has no code. */
+export function errorCodeOf(error: unknown): string | undefined {
+  const [, known, first] = (isRefusal(error) && CODE.exec(error.message)) || [];
+  return known ?? first;
+}
+
+export function isAnswerTo(command: string, error: Error): boolean {
+  return (error as { command?: { name?: string } }).command?.name === command;
+}
+
+export function isNoCluster(error: unknown): boolean {
+  return isRefusal(error) && error.message.includes("cluster support disabled");
+}
+
+export function isPasswordRefusal(error: Error): boolean {
+  const code = errorCodeOf(error);
+  return code === "WRONGPASS" || code === "NOAUTH";
+}
 
 const IN_SCRIPT = "@user_script";
 
