@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { HOUR_MS } from "../../../src/domain/durations.ts";
 import { EtagMismatch, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { leftovers } from "../stored-state.ts";
 import {
@@ -12,8 +13,6 @@ import {
   newGroup,
   oneWins,
 } from "./context.ts";
-
-const HOUR_MS = 3_600_000;
 
 export function deletionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("delete", () => {

@@ -1,6 +1,7 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import type { ChangeBy } from "../../../src/domain/audit.ts";
+import { DAY_MS } from "../../../src/domain/durations.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { EnvironmentNotFound, EventCursorExpired } from "../../../src/domain/errors.ts";
 import {
@@ -15,9 +16,7 @@ import { Audit } from "../../../src/store/audit.ts";
 import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { setLastVersion } from "../stored-state.ts";
 import { AUDIT, BY, testApiTokens, testEnvironments } from "../stores.ts";
-import { byId, type ContractContext, fails, newEnvironment, newGroup, newName } from "./context.ts";
-
-const DAY_MS = 86_400_000;
+import { byId, type ContractContext, eventsOf, fails, newEnvironment, newGroup, newName } from "./context.ts";
 
 const BEGINNING = { since: 0 };
 
@@ -122,9 +121,8 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       for (const text of ["secret", token]) expect(JSON.stringify(found)).not.toContain(text);
       const ids = found.map(({ id }) => Number(id));
       expect(ids).toEqual([...new Set(ids)].sort((one, other) => one - other));
-      const listed = { ...environment, createTime: 0, deleteTime: undefined };
-      const { items } = await redisAuditTrail(client(), AUDIT).list([listed], {}, { after: "", size: 1000 });
-      expect(items.map(({ id }) => id).reverse()).toEqual(found.map(({ id }) => id));
+      const listed = await eventsOf(client(), environment);
+      expect(listed.map(({ id }) => id).reverse()).toEqual(found.map(({ id }) => id));
       for (const size of [1, 2, 3]) expect((await readAll(environment, BEGINNING, size)).found).toEqual(found);
       for (const [i, event] of found.entries()) {
         const cursor = formatCursor(positionAfter(event, environment));

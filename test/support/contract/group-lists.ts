@@ -1,11 +1,10 @@
 import { describe, expect, it, vi } from "vitest";
+import { HOUR_MS } from "../../../src/domain/durations.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { UserGroupNotFound } from "../../../src/domain/errors.ts";
 import type { Page } from "../../../src/domain/page.ts";
 import type { UserGroupRange } from "../../../src/domain/store.ts";
 import { byId, type ContractContext, contents, fails, imported, newEnvironment, newGroup } from "./context.ts";
-
-const HOUR_MS = 3_600_000;
 
 /**
  * Ids in the order of their UTF-8 bytes. JavaScript would sort these ids in a different order, because it compares

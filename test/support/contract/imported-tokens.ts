@@ -1,6 +1,7 @@
 import { Random } from "@user-group-service/testing/random";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
+import { HOUR_MS } from "../../../src/domain/durations.ts";
 import { TokenNotFound } from "../../../src/domain/errors.ts";
 import { newUserGroupToken } from "../../../src/domain/token.ts";
 import {
@@ -18,8 +19,6 @@ import { reported } from "./imports.ts";
 
 /** Options of an import that replaces a token even if the token is newer than the snapshot. */
 const EVERY = { mode: "upsert", replaceNewerTokens: true } as const;
-const HOUR_MS = 3_600_000;
-
 /**
  * Tests the tokens of imported groups. An imported token was created by another system, or in another environment of
  * this service.

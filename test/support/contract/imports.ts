@@ -1,12 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { DAY_MS } from "../../../src/domain/durations.ts";
 import { type Environment, TEAM_IDS } from "../../../src/domain/environment.ts";
 import { TokenNotFound, TokenNotImportable, UserGroupExists } from "../../../src/domain/errors.ts";
 import type { ImportOutcome } from "../../../src/domain/store.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, Json } from "../../../src/domain/user-group.ts";
-import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { leftovers, setGroupsEver } from "../stored-state.ts";
-import { AUDIT } from "../stores.ts";
 import {
   byId,
   byToken,
@@ -18,8 +17,6 @@ import {
   newEnvironment,
   newGroup,
 } from "./context.ts";
-
-const DAY_MS = 86_400_000;
 
 /**
  * Returns the outcome of the import of each group. If the import of a group has failed, returns the name of the error
@@ -333,13 +330,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
       expect(reported(outcomes)).toEqual(["token-newer"]);
     }
     expect(reported(await admin().import(environment, [given], { mode: UPSERT, snapshotTime }))).toEqual(["unchanged"]);
-    const [event] = (
-      await redisAuditTrail(client(), AUDIT).list(
-        [{ ...environment, createTime: 0, deleteTime: undefined }],
-        {},
-        { after: "", size: 1 },
-      )
-    ).items;
+    const [event] = await eventsOf(client(), environment);
     expect(event?.changedFields).toEqual(["token", "replace_newer_tokens"]);
   });
 

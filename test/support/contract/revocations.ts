@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { HOUR_MS } from "../../../src/domain/durations.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { RequestIdReused, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { BY } from "../stores.ts";
 import { byId, byToken, type ContractContext, contents, eventsOf, fails, newEnvironment, newGroup } from "./context.ts";
-
-const HOUR_MS = 3_600_000;
 
 export function revocationContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   const events = (environment: Environment) => eventsOf(client(), environment);

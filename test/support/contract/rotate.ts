@@ -1,10 +1,9 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
+import { HOUR_MS } from "../../../src/domain/durations.ts";
 import { TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import { byId, byToken, type ContractContext, contents, fails, newEnvironment, newGroup, oneWins } from "./context.ts";
-
-const HOUR_MS = 3_600_000;
 
 export function rotateContract(context: ContractContext): void {
   describe.each(["token", "id"] as const)("rotate by %s", (by) => eachWay(context, by));

@@ -1,5 +1,6 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
+import { HOUR_MS } from "../../../src/domain/durations.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { UserGroupExpired, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { EXPIRED, type ImportedUserGroup, type Suspension } from "../../../src/domain/user-group.ts";
@@ -17,8 +18,6 @@ import {
   newGroup,
   RING,
 } from "./context.ts";
-
-const HOUR_MS = 3_600_000;
 
 export function suspensionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   const events = async (environment: Environment) => (await eventsOf(client(), environment)).length;
