@@ -10,7 +10,7 @@ import {
   LEASE_MS,
   MAX_DELIVERIES,
 } from "../../domain/webhook.ts";
-import { requireNoRefusal, sendChange } from "../audit.ts";
+import { changeEnvironment, sendChange } from "../audit.ts";
 import { environmentOf } from "../environments.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import {
@@ -123,8 +123,8 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
 
     async noteExpiry(environment, { id, expireTime }, days) {
       const args = { id, expireTime, days };
-      const answer = await sendChange(send(environment, CHECKER), "note-expiry", NOTE_EXPIRY, args);
-      return requireNoRefusal(answer)[0] === "done";
+      const [outcome] = await changeEnvironment(send(environment, CHECKER), "note-expiry", NOTE_EXPIRY, args);
+      return outcome === "done";
     },
   };
 }
