@@ -139,7 +139,7 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // A single shard of a Cluster may be down. If all reads have failed, these are one per mark, and one of the time.
+    // A single shard of a Cluster may be down. Throw only if all reads have failed: one per mark, and one of the time.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 

@@ -25,7 +25,7 @@ export const groupKey = (number: number, providedId: string) => `ug:{${number}}:
 /** Sorted set, all scores 0: the ids of the groups. */
 export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
-/** 256 hashes, selected by the first two characters of a token digest: map the other characters to the group's id. */
+/** 256 hashes. The first two characters of a digest select the hash. It maps the other characters to a group's id. */
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
 /** Hash that expires: the result of a rotation. @param digest the digest of the request id */

@@ -9,7 +9,7 @@ import type { Script } from "./script.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 export interface NodeOptions {
-  /** The timeout of a call, in milliseconds. If no answer arrives for this time, the connection is closed. */
+  /** The timeout of a call, in milliseconds. If commands wait this long for any answer, the connection is closed. */
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;

@@ -26,7 +26,7 @@ export function isNotSent(error: unknown): boolean {
 
 const NOT_ANSWERED = /maxRetriesPerRequest|Connection is closed|Stream isn't writeable/;
 
-/** Returns the message of an error, without the names of ioredis for the options and states of a lost connection. */
+/** Returns the message of an error. For a lost connection, it does not mention options and states of ioredis. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   const text = error instanceof Error ? error.message : String(error);

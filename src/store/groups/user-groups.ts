@@ -47,7 +47,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
   const read = (number: number, providedId: string) => client.run("get", "hgetall", [groupKey(number, providedId)]);
 
-  /** Reads a group with HGETALL. The script `READ` takes more CPU time, so only reads a group that needs the clock. */
+  /** Reads a group with HGETALL. `READ` takes more CPU time, so it is only for groups that need Redis' clock. */
   const readGroup = async (number: number, providedId: string, outcome?: ChangeOutcome): Promise<GroupAnswer> => {
     const key = groupKey(number, providedId);
     const record = await client.run("get", "hgetall", [key], outcome);

@@ -2,7 +2,7 @@
 -- the required state, the script ends, and returns `gone` and the state.
 -- Output: `prefix` of all keys of the environment; `version` and `versionText` of this change; `audit` and `publish`.
 local prefix = string.sub(environment, 1, -12)
--- The key `moving` never exists. While the slot is migrating, Redis stops a script at the first missing key: this one.
+-- The key `moving` never exists. While the slot is migrating, Redis stops the script at this key, before any write.
 redis.call('EXISTS', prefix .. 'moving')
 local before = redis.call('HMGET', environment, 'state', 'version')
 if (before[1] or '') ~= state then return {'gone', nowText, before[1] or ''} end
