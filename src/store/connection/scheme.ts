@@ -1,4 +1,5 @@
-import { createConnection, isIP } from "node:net";
+import { once } from "node:events";
+import { createConnection, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { StoreMisconfigured } from "./errors.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
@@ -20,36 +21,28 @@ export async function wrongScheme({ tls, topology, hosts }: RedisTarget): Promis
   return new StoreMisconfigured(`${nameOf(host)} ${what}: begin REDIS_URL with ${scheme}`);
 }
 
-function answersOverTls(host: HostPort): Promise<boolean> {
+async function answersOverTls(host: HostPort): Promise<boolean> {
   // Accept any certificate, because this connection sends no secret.
-  const socket = connectTls({
-    ...host,
-    ...(isIP(host.host) ? {} : { servername: host.host }),
-    rejectUnauthorized: false,
-  });
-  return settled(socket, (settle) => socket.once("secureConnect", () => settle(true)));
+  const servername = isIP(host.host) ? {} : { servername: host.host };
+  const socket = connectTls({ ...host, ...servername, rejectUnauthorized: false });
+  return (await firstOf(socket, "secureConnect")) !== undefined;
 }
 
-function answersPlainly(host: HostPort): Promise<boolean> {
+async function answersPlainly(host: HostPort): Promise<boolean> {
   const socket = createConnection({ ...host });
-  return settled(socket, (settle) => {
-    socket.once("connect", () => socket.write("PING\r\n"));
-    // An error is an answer as well. For example, Redis may require a password.
-    socket.once("data", (data) => settle(/^[+-]/.test(data.toString("latin1"))));
-  });
+  socket.write("PING\r\n");
+  const [data] = (await firstOf(socket, "data")) ?? [];
+  // An error is an answer as well. For example, Redis may require a password.
+  return /^[+-]/.test(String(data));
 }
 
-/** Waits for the answer of `begin`, and closes the connection. Returns false if the connection fails or is too slow. */
-async function settled(
-  socket: ReturnType<typeof createConnection>,
-  begin: (settle: (answer: boolean) => void) => void,
-): Promise<boolean> {
+/** Waits for an event, and closes the connection. Returns undefined if the connection fails or is too slow. */
+async function firstOf(socket: Socket, event: string): Promise<readonly unknown[] | undefined> {
+  socket.on("error", () => {});
   try {
-    return await new Promise<boolean>((resolve) => {
-      socket.setTimeout(TIMEOUT_MS, () => resolve(false));
-      socket.on("error", () => resolve(false)).once("close", () => resolve(false));
-      begin(resolve);
-    });
+    return await once(socket, event, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+  } catch {
+    return undefined;
   } finally {
     socket.destroy();
   }
