@@ -21,7 +21,7 @@ import type { EnvironmentStore } from "../domain/store.ts";
 import { type Audit, sendChange } from "./audit.ts";
 import type { StoreClient } from "./connection/client.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentMember, fromMember, idsKey, newsMessage } from "./keys.ts";
-import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./records.ts";
+import { inBatches, integerOf, optionalIntegerOf, type StoredRecord } from "./records.ts";
 import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMOVE_MEMBER } from "./scripts.ts";
 
 /*
@@ -253,7 +253,6 @@ export function candidateOf(path: string, attempt: number): number {
 
 function listedFrom({ name, tag }: EnvironmentName, { number, record }: Stored): ListedEnvironment {
   const what = environmentKey(number);
-  textOf(record, "state", what);
   const createTime = integerOf(record, "create_time", what);
   return { name, tag, number, createTime, deleteTime: optionalIntegerOf(record, "delete_time", what) };
 }

@@ -43,7 +43,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
       latest = answer.catch(() => {});
       return answer;
     };
-  for (const name of PLAIN_COMMANDS) Object.assign(redis, { [name]: inTurn(refusing(commands[name] as MockCommand)) });
+  for (const name of PLAIN_COMMANDS) Object.assign(redis, { [name]: inTurn(commands[name] as MockCommand) });
   redis.runScript = inTurn(({ lua }: Pick<Script, "lua">, [count, ...args]: readonly string[]) =>
     compile(lua)(args.slice(0, Number(count)), args.slice(Number(count))),
   ) as ScriptedRedis["runScript"];
@@ -55,14 +55,6 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     close: () => redis.disconnect(),
   };
   return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
-}
-
-/** Sets the name of errors to `ReplyError`, as ioredis does for errors of Redis. */
-function refusing(run: MockCommand): MockCommand {
-  return (...args) =>
-    run(...args).catch((error: Error) => {
-      throw Object.assign(error, { name: "ReplyError" });
-    });
 }
 
 /** Replaces the commands for expiry. During a script, no key expires between two commands. */
