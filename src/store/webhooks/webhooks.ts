@@ -11,12 +11,19 @@ import {
   TEST_INTERVAL_MS,
   type Webhook,
   type WebhookStore,
-  type WebhookTarget,
 } from "../../domain/webhook.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { deliveriesKey, environmentMember, WEBHOOK_ENVIRONMENTS_KEY, webhookKey, webhooksKey } from "../keys.ts";
-import { afterChange, isEmpty, readRecord, recordFromAnswer, recordFromFields, type StoredRecord } from "../records.ts";
+import {
+  afterChange,
+  isEmpty,
+  type ReadRecord,
+  readRecord,
+  recordFromAnswer,
+  recordFromFields,
+  type StoredRecord,
+} from "../records.ts";
 import {
   ADD_MEMBER,
   BEGIN_WEBHOOK_CHECK,
@@ -35,11 +42,10 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     return id;
   };
 
-  const read = async (environment: Environment, id: string): Promise<WebhookTarget> => {
-    const key = webhookKey(environment.number, requireId(id));
-    const found = await readRecord(client, "webhook", key);
+  const find = async ({ number }: Environment, id: string): Promise<ReadRecord> => {
+    const found = await readRecord(client, "webhook", webhookKey(number, requireId(id)));
     if (isEmpty(found.record)) throw new WebhookNotFound();
-    return targetFrom({ cipher, environment }, id, found);
+    return found;
   };
 
   const changed = (environment: Environment, id: string, answer: readonly string[]): Webhook =>
@@ -83,7 +89,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
       return { webhook: changed(environment, id, answer), secret };
     },
 
-    get: async (environment, id) => (await read(environment, id)).webhook,
+    get: async (environment, id) => targetFrom({ cipher, environment }, id, await find(environment, id)).webhook,
 
     async list(environment) {
       const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(environment.number) });
@@ -115,7 +121,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     },
 
     async deliveries(environment, id) {
-      await read(environment, id);
+      await find(environment, id);
       const range = [`(${Number.MAX_SAFE_INTEGER}-0`, "0", "COUNT", MAX_DELIVERIES] as const;
       const entries = await client.run("list-deliveries", "xrevrange", [
         deliveriesKey(environment.number, id),
@@ -127,7 +133,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     rewind: (environment, id, time, by) => change(environment, id, by, { since: Math.floor(time) * 1000 }),
 
     async beginTest(environment, id) {
-      const target = await read(environment, id);
+      const target = targetFrom({ cipher, environment }, id, await find(environment, id));
       const begin = { field: "test_time", intervalMs: TEST_INTERVAL_MS, refresh: false };
       const [state, , left] = await changeEnvironment(
         { client, audit, environment, by: TESTER },
