@@ -1,5 +1,5 @@
-import type { DescField } from "@bufbuild/protobuf";
-import { type Duration, durationMs, type FieldMask, type Timestamp } from "@bufbuild/protobuf/wkt";
+import { type DescField, type DescMessage, isFieldSet, type Message } from "@bufbuild/protobuf";
+import type { FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
 import {
   ApiEnvironmentTag,
   type Suspension as SuspensionMessage,
@@ -33,16 +33,11 @@ export function groupFromMessage(
   providedId: string,
   { name = providedId, mapping, properties, expireTime }: GroupMessage,
 ): NewUserGroup {
-  return { providedId, name, mapping, properties, expireTime: expireTimeOf(expireTime) };
+  return { providedId, name, mapping, properties, expireTime: timeOf(expireTime, Math.floor) };
 }
 
 type GroupMessage = Pick<GroupFields, "mapping"> &
   Partial<Omit<GroupFields, "expireTime">> & { readonly expireTime?: Timestamp | undefined };
-
-/** Converts an expiry time to whole milliseconds since 1970, rounded down. */
-export function expireTimeOf(time: Timestamp | undefined): number | undefined {
-  return time && Math.floor(timeOf(time) as number);
-}
 
 /**
  * @param token the token in the message. By default, this is the token of the group. If the group is suspended, the
@@ -93,20 +88,20 @@ export function timestamp(ms: number | undefined): Timestamp | undefined {
 }
 
 /**
- * Returns the fields that an update changes (https://google.aip.dev/134). If the request has a mask, these are the
- * fields of the mask. If the mask is `*`, these are all fields. If the request has no mask, these are the populated
- * fields.
+ * Returns the fields that an update changes: the fields of the mask, all fields if the mask is `*`, or the populated
+ * fields if there is no mask (https://google.aip.dev/134).
  *
  * @param fields the names of the updatable fields in the proto files
  * @throws InvalidUpdateMask
  */
-export function maskedFields<Field extends string, Request extends { readonly updateMask?: FieldMask }>(
-  request: Request,
+export function maskedFields<Field extends string>(
+  schema: DescMessage,
+  request: Message & { readonly updateMask?: FieldMask },
   fields: readonly Field[],
-  isPopulated: (request: Request, field: Field) => boolean,
 ): readonly Field[] {
   const paths = request.updateMask?.paths ?? [];
-  if (paths.length === 0) return fields.filter((field) => isPopulated(request, field));
+  if (paths.length === 0)
+    return fields.filter((name) => schema.fields.some((field) => field.name === name && isFieldSet(request, field)));
   if (paths.length === 1 && paths[0] === "*") return fields;
   return paths.map((path) => {
     const field = fields.find((known) => known === path);
@@ -115,9 +110,9 @@ export function maskedFields<Field extends string, Request extends { readonly up
   });
 }
 
-/** Converts a Timestamp to milliseconds since 1970, including fractions. */
-export function timeOf(time: Timestamp | undefined): number | undefined {
-  return time && Number(time.seconds) * 1000 + time.nanos / 1_000_000;
+/** Converts a Timestamp to milliseconds since 1970. @param round rounds the result. Default: keeps fractions */
+export function timeOf(time: Timestamp | undefined, round = (ms: number) => ms): number | undefined {
+  return time && round(Number(time.seconds) * 1000 + time.nanos / 1_000_000);
 }
 
 export function groupTarget({
@@ -128,9 +123,4 @@ export function groupTarget({
   readonly value?: string;
 }): UserGroupTarget {
   return by === "userGroupId" ? { by: "id", providedId: value } : { by: "token", token: value };
-}
-
-/** Converts a grace period to whole milliseconds. Rounds down, so that the result never exceeds the requested time. */
-export function graceMsOf(ttl: Duration | undefined): number | undefined {
-  return ttl && Math.floor(durationMs(ttl));
 }

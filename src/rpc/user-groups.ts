@@ -1,19 +1,15 @@
-import { isFieldSet } from "@bufbuild/protobuf";
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
-import type { UpdateUserGroupRequest, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import {
+  type UpdateUserGroupRequest,
+  UpdateUserGroupRequestSchema,
+  type UserGroupService,
+} from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { Rotation, UserGroupChange } from "../domain/user-group.ts";
 import { hasRole } from "./access.ts";
 import { callOf } from "./call-context.ts";
-import {
-  CHANGEABLE,
-  expireTimeOf,
-  graceMsOf,
-  groupFromMessage,
-  groupTarget,
-  maskedFields,
-  userGroupMessage,
-} from "./messages.ts";
+import { CHANGEABLE, groupFromMessage, groupTarget, maskedFields, timeOf, userGroupMessage } from "./messages.ts";
 
 const NAMES = CHANGEABLE.map(({ name }) => name);
 
@@ -48,7 +44,7 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
 
     async rotateUserGroupToken({ group, previousTokenTtl, requestId }, { values }) {
       const call = callOf(values);
-      const requestedGraceMs = graceMsOf(previousTokenTtl);
+      const requestedGraceMs = previousTokenTtl && durationMs(previousTokenTtl);
       const rotation: Rotation = {
         target: groupTarget(group),
         graceMs: requestedGraceMs ?? defaultGraceMs,
@@ -62,15 +58,11 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
 }
 
 function changeOf(request: UpdateUserGroupRequest): UserGroupChange {
-  const names = maskedFields(request, NAMES, isSet);
+  const names = maskedFields(UpdateUserGroupRequestSchema, request, NAMES);
   const changed = CHANGEABLE.filter(({ name }) => names.includes(name));
   // If a field of the mask is unset in the request, the update clears the field.
-  const given = { ...request, expireTime: expireTimeOf(request.expireTime) };
+  const given = { ...request, expireTime: timeOf(request.expireTime, Math.floor) };
   return Object.fromEntries(
     changed.map(({ localName }) => [localName, given[localName as keyof UserGroupChange] ?? null]),
   );
-}
-
-function isSet(request: UpdateUserGroupRequest, name: string): boolean {
-  return CHANGEABLE.some((field) => field.name === name && isFieldSet(request, field));
 }

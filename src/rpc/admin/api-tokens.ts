@@ -1,7 +1,8 @@
-import { durationFromMs, type Timestamp } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, durationMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import {
   LookupApiTokenResponse_Source as Source,
   type UpdateApiTokenRequest,
+  UpdateApiTokenRequestSchema,
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { Principal } from "../../auth/api-tokens.ts";
 import type { ApiTokenChange } from "../../domain/api-token.ts";
@@ -11,14 +12,15 @@ import type { Role } from "../../domain/role.ts";
 import { apiTokenDigest, environmentNumberOf, isResourceId, USER_GROUP_PREFIX } from "../../domain/token.ts";
 import { callOf } from "../call-context.ts";
 import { invalidField } from "../errors.ts";
-import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
+import { maskedFields, timeOf, timestamp } from "../messages.ts";
 import { apiTokenMessage, environmentNameMessage, roleFromMessage, settingsTokenMessage } from "./messages.ts";
-import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
+import { type AdminDeps, type AdminRpcs, environmentRpc, nextPageToken, pageRequest } from "./requests.ts";
 
 const UPDATED_FIELDS = ["display_name", "expire_time"] as const;
 
 /** Only the responses of CreateApiToken and RotateApiToken contain a token. */
 export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationGraceMs }: AdminDeps) {
+  const inEnvironment = environmentRpc(environments);
   return {
     async getCaller(_request, { values }) {
       const { id, displayName, role, environment, expireTime } = callOf(values).caller;
@@ -32,9 +34,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
       };
     },
 
-    async createApiToken(request, { values }) {
-      const environment = await targetOf(environments, values, request.environment);
-      const call = callOf(values);
+    createApiToken: inEnvironment(async (environment, request, call) => {
       const { caller } = call;
       const created = {
         displayName: request.displayName,
@@ -45,10 +45,9 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
       };
       const { apiToken, token } = await apiTokens.create(environment, created, call);
       return { apiToken: apiTokenMessage(apiToken), token };
-    },
+    }),
 
-    async listApiTokens(request, { values }) {
-      const environment = await targetOf(environments, values, request.environment);
+    listApiTokens: inEnvironment(async (environment, request) => {
       const filter = {
         creator: request.creator || undefined,
         role: roleFromMessage(request.role),
@@ -58,7 +57,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
       const scope = ["ListApiTokens", environmentPath(environment), ...Object.values(filter).map(String)];
       const { items, next } = await apiTokens.list(environment, filter, pageRequest(request, isResourceId, scope));
       return { apiTokens: items.map(apiTokenMessage), nextPageToken: nextPageToken(next, scope) };
-    },
+    }),
 
     async lookupApiToken({ token }, { values }) {
       if (token.startsWith(USER_GROUP_PREFIX)) {
@@ -84,42 +83,33 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
       return { apiToken: apiTokenMessage(apiToken), ...named, source: Source.ISSUED, replaced: isReplaced };
     },
 
-    async updateApiToken(request, { values }) {
-      const call = callOf(values);
+    updateApiToken: inEnvironment(async (environment, request, call) => {
       const change = changeOf(request, call.caller);
-      const environment = await targetOf(environments, values, request.environment);
       const apiToken = await apiTokens.update(environment, request.apiTokenId, change, call);
       return { apiToken: apiTokenMessage(apiToken) };
-    },
+    }),
 
-    async rotateApiToken({ environment: named, apiTokenId, previousTokenTtl: ttl }, { values }) {
-      const environment = await targetOf(environments, values, named);
-      const call = callOf(values);
-      const graceMs = graceMsOf(ttl) ?? 0;
+    rotateApiToken: inEnvironment(async (environment, { apiTokenId, previousTokenTtl }, call) => {
+      const graceMs = previousTokenTtl ? durationMs(previousTokenTtl) : 0;
       const rotation = { graceMs, rotator: call.caller.id, notBeyond: call.caller.expireTime };
       const { apiToken, token } = await apiTokens.rotate(environment, apiTokenId, rotation, call);
       return { apiToken: apiTokenMessage(apiToken), token };
-    },
+    }),
 
-    async revokeApiToken({ environment: named, apiTokenId, revokeIssued: issued }, { values }) {
-      const environment = await targetOf(environments, values, named);
-      return { revokedCount: await apiTokens.revoke(environment, apiTokenId, callOf(values), { issued }) };
-    },
+    revokeApiToken: inEnvironment(async (environment, { apiTokenId, revokeIssued: issued }, call) => {
+      return { revokedCount: await apiTokens.revoke(environment, apiTokenId, call, { issued }) };
+    }),
   } satisfies Partial<AdminRpcs>;
 }
 
 function changeOf(request: UpdateApiTokenRequest, caller: Principal): ApiTokenChange {
-  const fields = maskedFields(request, UPDATED_FIELDS, isPopulated);
+  const fields = maskedFields(UpdateApiTokenRequestSchema, request, UPDATED_FIELDS);
   const { displayName, expireTime } = request;
   if (fields.includes("display_name") && displayName === "") throw invalidField("display_name", "must not be empty");
   return {
     ...(fields.includes("display_name") && { displayName }),
     ...(fields.includes("expire_time") && { expireTime: expiryOf(expireTime, caller) ?? null }),
   };
-}
-
-function isPopulated(request: UpdateApiTokenRequest, field: (typeof UPDATED_FIELDS)[number]): boolean {
-  return field === "display_name" ? request.displayName !== "" : request.expireTime !== undefined;
 }
 
 /**

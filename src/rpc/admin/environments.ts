@@ -17,8 +17,7 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
     },
 
     async getEnvironment(request, { values }) {
-      const name = targetName(values, request.environment);
-      const environment = await environments.get(name);
+      const environment = await environments.get(targetName(callOf(values).caller, request.environment));
       const [userGroups, { items }] = await Promise.all([
         environments.countUserGroups(environment),
         apiTokens.list(environment, {}, { after: "", size: MAX_API_TOKENS }),
@@ -41,8 +40,9 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
 
     async listAuditEvents(request, { values }) {
       const filter = filterOf(request);
-      const name = targetName(values, request.environment);
-      const { environment: own } = callOf(values).caller;
+      const { caller } = callOf(values);
+      const name = targetName(caller, request.environment);
+      const own = caller.environment;
       // ADMIN_TOKEN may read the events of deleted environments with this name. An API token may read only the events
       // of its own environment.
       const all = await environments.findAll(name);
@@ -60,12 +60,8 @@ function filterOf(request: ListAuditEventsRequest): AuditFilter {
     userGroupId: request.userGroupId || undefined,
     actorId: request.actorId || undefined,
     method: request.method || undefined,
-    from: wholeMs(timeOf(request.startTime)),
-    before: wholeMs(timeOf(request.endTime)),
+    // The times of events have no fractions of milliseconds, so round up.
+    from: timeOf(request.startTime, Math.ceil),
+    before: timeOf(request.endTime, Math.ceil),
   };
-}
-
-/** Rounds a time up to a whole millisecond, because the times of events have no fractions of milliseconds. */
-function wholeMs(time: number | undefined): number | undefined {
-  return time === undefined ? undefined : Math.ceil(time);
 }

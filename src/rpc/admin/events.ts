@@ -47,7 +47,7 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
     async *watchEvents(request, { values, signal, method }) {
       const call = callOf(values);
       const start = startOf(request);
-      const environment = await targetOf(environments, values, request.environment);
+      const environment = await targetOf(environments, call, request.environment);
       const until = performance.now() + LIFETIME_MS;
       let checked = performance.now();
       /** Returns whether the stream continues. Checks the API token at most once per `POLL_MS`. */

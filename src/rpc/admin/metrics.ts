@@ -19,7 +19,7 @@ export function metricsRpcs({ readHistory }: AdminDeps) {
         if (caller.environment) throw denial(caller.role, { name: "GetMetricsHistory by method" }, "root");
         if (named) throw invalidField("method", "must be empty if environment is set");
       }
-      const path = (caller.environment || named) && environmentPath(targetName(values, named));
+      const path = (caller.environment || named) && environmentPath(targetName(caller, named));
       const history = await readHistory({
         method: method || undefined,
         // If the caller has an environment, select by the number of the environment. A deleted environment with the

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
-import { Code, type ContextValues, type ServiceImpl } from "@connectrpc/connect";
+import { Code, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import type { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
-import type { ApiTokens } from "../../auth/api-tokens.ts";
+import type { ApiTokens, Principal } from "../../auth/api-tokens.ts";
 import type { ApiTokenStore } from "../../domain/api-token.ts";
 import type { Network } from "../../domain/client-address.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../../domain/environment.ts";
@@ -23,7 +23,7 @@ import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
 import type { SigningKeys } from "../../sessions/signing-keys.ts";
 import type { ViewerSessions } from "../../sessions/viewer-sessions.ts";
-import { callOf } from "../call-context.ts";
+import { type CallContext, callOf } from "../call-context.ts";
 import { callError, invalidField } from "../errors.ts";
 import { environmentNameFromMessage } from "./messages.ts";
 
@@ -61,11 +61,22 @@ export type AdminRpcs = ServiceImpl<typeof AdminService>;
  */
 export async function targetOf(
   environments: Pick<EnvironmentStore, "find">,
-  values: ContextValues,
+  { caller }: CallContext,
   named: EnvironmentNameMessage | undefined,
 ): Promise<Environment> {
-  const name = targetName(values, named);
-  return callOf(values).caller.environment ?? environments.find(name);
+  const name = targetName(caller, named);
+  return caller.environment ?? environments.find(name);
+}
+
+/** Returns a function that implements an RPC of one environment. The function calls `targetOf` for the RPC. */
+export function environmentRpc(environments: Pick<EnvironmentStore, "find">) {
+  return <Request extends { readonly environment?: EnvironmentNameMessage }, Response>(
+    serve: (environment: Environment, request: Request, call: CallContext) => Promise<Response>,
+  ) =>
+    async (request: Request, { values }: HandlerContext): Promise<Response> => {
+      const call = callOf(values);
+      return serve(await targetOf(environments, call, request.environment), request, call);
+    };
 }
 
 /**
@@ -73,8 +84,10 @@ export async function targetOf(
  *
  * @throws ConnectError InvalidArgument or PermissionDenied
  */
-export function targetName(values: ContextValues, named: EnvironmentNameMessage | undefined): EnvironmentName {
-  const { environment: own } = callOf(values).caller;
+export function targetName(
+  { environment: own }: Principal,
+  named: EnvironmentNameMessage | undefined,
+): EnvironmentName {
   const name = named && environmentNameFromMessage(named);
   if (own) {
     if (name && environmentPath(name) !== environmentPath(own)) throw otherEnvironment(environmentPath(own));

@@ -3,15 +3,14 @@ import { SigningKey_State as State } from "../../../gen/usergroup/admin/v1/signi
 import type { SigningKeyAt, SigningKeys } from "../../sessions/signing-keys.ts";
 import { callOf } from "../call-context.ts";
 import { environmentNameFromMessage, withTimestamps } from "./messages.ts";
-import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
+import { type AdminDeps, type AdminRpcs, environmentRpc } from "./requests.ts";
 
 /** No response contains a private key. */
 export function signingKeyRpcs({ environments, signingKeys }: AdminDeps) {
   return {
-    async listSigningKeys(request, { values }) {
-      const environment = await targetOf(environments, values, request.environment);
-      return messageOf(await signingKeys.list(environment));
-    },
+    listSigningKeys: environmentRpc(environments)(async (environment) =>
+      messageOf(await signingKeys.list(environment)),
+    ),
 
     async rotateSigningKey({ environment: named, endSessions }, { values }) {
       const environment = await environments.find(environmentNameFromMessage(named as EnvironmentNameMessage));
@@ -21,16 +20,14 @@ export function signingKeyRpcs({ environments, signingKeys }: AdminDeps) {
   } satisfies Partial<AdminRpcs>;
 }
 
-const STATES: { readonly [state in SigningKeyAt["state"]]: State } = {
-  standby: State.STANDBY,
-  active: State.ACTIVE,
-  retired: State.RETIRED,
-};
+function stateMessage(state: SigningKeyAt["state"]): State {
+  return State[state.toUpperCase() as Uppercase<typeof state>];
+}
 
 function messageOf(keys: Awaited<ReturnType<SigningKeys["list"]>>) {
   return {
     signingKeys: keys.map(({ key: { kid: id, createTime, activeTime }, state, retireTime, goneTime: expireTime }) =>
-      withTimestamps({ id, state: STATES[state], createTime, activeTime, retireTime, expireTime }),
+      withTimestamps({ id, state: stateMessage(state), createTime, activeTime, retireTime, expireTime }),
     ),
   };
 }

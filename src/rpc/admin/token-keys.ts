@@ -3,7 +3,7 @@ import { MAX_ID_LENGTH } from "../../domain/user-group.ts";
 import { callOf } from "../call-context.ts";
 import { timeOf, timestamp } from "../messages.ts";
 import { withTimestamps } from "./messages.ts";
-import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
+import { type AdminDeps, type AdminRpcs, environmentRpc, nextPageToken, pageRequest } from "./requests.ts";
 
 export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
   return {
@@ -21,11 +21,10 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
      * Each call re-encrypts one page. Only the call for the first page writes an audit event. If `validate_only` is
      * set, no call writes an audit event.
      */
-    async reencryptUserGroupTokens(request, { values }) {
-      const environment = await targetOf(environments, values, request.environment);
+    reencryptUserGroupTokens: environmentRpc(environments)(async (environment, request, call) => {
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
       const page = pageRequest(request, (id) => id.length <= MAX_ID_LENGTH, scope);
-      if (page.after === "" && !request.validateOnly) await tokenKeys.recordReencryption(environment, callOf(values));
+      if (page.after === "" && !request.validateOnly) await tokenKeys.recordReencryption(environment, call);
       const found = await tokenKeys.reencrypt(environment, page, request.validateOnly);
       const { uses, count, failed, next, signingKeyUses, failedSigningKeys, webhookUses, failedWebhooks } = found;
       return {
@@ -43,11 +42,11 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
         failedUserGroupIds: [...failed],
         nextPageToken: nextPageToken(next, scope),
       };
-    },
+    }),
 
     async retireTokenKey({ tokenKeyId, reencryptStartTime }, { values }) {
-      // The time is never undefined, because validation has refused a request that has no time. So the 0 is never used.
-      await tokenKeys.retire(tokenKeyId, Math.floor(timeOf(reencryptStartTime) ?? 0));
+      // Validation has refused a request without a time.
+      await tokenKeys.retire(tokenKeyId, timeOf(reencryptStartTime, Math.floor) ?? 0);
       const fields = { ...callOf(values).logFields(), keys: [tokenKeyId] };
       logger.info(fields, "a key of TOKEN_KEYS is retired");
       return {};

@@ -1,4 +1,4 @@
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import {
   type DeleteUserGroupRequest,
@@ -22,41 +22,38 @@ import {
   type Suspension,
   type UserGroupTarget,
 } from "../../domain/user-group.ts";
-import { callOf } from "../call-context.ts";
 import { credentialCheck } from "../credentials.ts";
 import { invalidField, toCallError } from "../errors.ts";
-import { graceMsOf, groupFromMessage, timeOf, timestamp, userGroupMessage } from "../messages.ts";
+import { groupFromMessage, timeOf, timestamp, userGroupMessage } from "../messages.ts";
 import { sessionMessage, viewerOf } from "../viewers.ts";
 import { environmentNameMessage, userGroupInfoMessage } from "./messages.ts";
 import {
   type AdminDeps,
   type AdminRpcs,
+  environmentRpc,
   nextPageToken,
   type PageOf,
   pageRequest,
   type Scope,
-  targetOf,
 } from "./requests.ts";
 
 export function userGroupRpcs(deps: AdminDeps) {
   const { environments, userGroups, sessions, userGroupAdmin, auditTrail, logger, metrics } = deps;
   const isCredential = credentialCheck(deps.authenticator);
+  const inEnvironment = environmentRpc(environments);
   return {
-    async listUserGroups(request, { values }) {
-      const environment = await targetOf(environments, values, request.environment);
+    listUserGroups: inEnvironment(async (environment, request) => {
       const { nameContains } = request;
       const { range, scope } = userGroupPage("ListUserGroups", environment, request, nameContains);
       const { items, next } = await userGroupAdmin.list(environment, { ...range, nameContains });
       return { userGroups: items.map(userGroupInfoMessage), nextPageToken: nextPageToken(next, scope) };
-    },
+    }),
 
-    async lookupUserGroup(request, { values }) {
-      const environment = await targetOf(environments, values, request.environment);
-      return { userGroup: userGroupInfoMessage(await userGroupAdmin.lookUp(environment, request.userGroupId)) };
-    },
+    lookupUserGroup: inEnvironment(async (environment, { userGroupId }) => {
+      return { userGroup: userGroupInfoMessage(await userGroupAdmin.lookUp(environment, userGroupId)) };
+    }),
 
-    async lookupUserGroupToken({ environment: named, token }, { values }) {
-      const environment = await targetOf(environments, values, named);
+    lookupUserGroupToken: inEnvironment(async (environment, { token }) => {
       const { viewer, claims } = await viewerOf({ userGroups, sessions }, environment, { token });
       const group = await userGroupAdmin.lookUp(environment, viewer.providedId);
       return {
@@ -65,74 +62,68 @@ export function userGroupRpcs(deps: AdminDeps) {
         tokenExpireTime: timestamp(viewer.tokenExpireTime),
         session: claims && sessionMessage(claims),
       };
-    },
+    }),
 
-    async deleteUserGroup(request, { values }) {
-      const environment = await targetOf(environments, values, request.environment);
-      await userGroupAdmin.delete(environment, deletionTarget(request), request.etag, callOf(values));
+    deleteUserGroup: inEnvironment(async (environment, request, call) => {
+      await userGroupAdmin.delete(environment, deletionTarget(request), request.etag, call);
       return {};
-    },
+    }),
 
-    async suspendUserGroup({ environment: named, userGroupId, reason, message, until }, { values }) {
+    suspendUserGroup: inEnvironment(async (environment, { userGroupId, reason, message, until }, call) => {
       if (reason === EXPIRED) throw invalidField("reason", `must not be ${EXPIRED}: set expire_time instead`);
-      const environment = await targetOf(environments, values, named);
-      const suspension = { reason, message, until: untilOf(until) };
-      const group = await userGroupAdmin.suspend(environment, userGroupId, suspension, callOf(values));
+      // Round up, so that the suspension never ends too early.
+      const suspension = { reason, message, until: timeOf(until, Math.ceil) };
+      return {
+        userGroup: userGroupInfoMessage(await userGroupAdmin.suspend(environment, userGroupId, suspension, call)),
+      };
+    }),
+
+    resumeUserGroup: inEnvironment(async (environment, { userGroupId }, call) => {
+      return { userGroup: userGroupInfoMessage(await userGroupAdmin.resume(environment, userGroupId, call)) };
+    }),
+
+    revokeUserGroupTokens: inEnvironment(async (environment, { userGroupId, requestId, previousTokenTtl }, call) => {
+      const revocation = { graceMs: previousTokenTtl ? durationMs(previousTokenTtl) : 0, requestId };
+      const group = await userGroupAdmin.revokeTokens(environment, userGroupId, revocation, call);
       return { userGroup: userGroupInfoMessage(group) };
-    },
+    }),
 
-    async resumeUserGroup({ environment: named, userGroupId }, { values }) {
-      const environment = await targetOf(environments, values, named);
-      return { userGroup: userGroupInfoMessage(await userGroupAdmin.resume(environment, userGroupId, callOf(values))) };
-    },
-
-    async revokeUserGroupTokens({ environment: named, userGroupId, requestId, previousTokenTtl }, { values }) {
-      const environment = await targetOf(environments, values, named);
-      const revocation = { graceMs: graceMsOf(previousTokenTtl) ?? 0, requestId };
-      const group = await userGroupAdmin.revokeTokens(environment, userGroupId, revocation, callOf(values));
-      return { userGroup: userGroupInfoMessage(group) };
-    },
-
-    async revokeViewerSessions({ environment: named, userGroupId: providedId, viewerId }, { values }) {
-      const environment = await targetOf(environments, values, named);
-      await userGroupAdmin.endSessions(environment, { providedId, viewerId: viewerId || undefined }, callOf(values));
+    revokeViewerSessions: inEnvironment(async (environment, { userGroupId: providedId, viewerId }, call) => {
+      await userGroupAdmin.endSessions(environment, { providedId, viewerId: viewerId || undefined }, call);
       return {};
-    },
+    }),
 
     /**
      * Returns a page of groups. If the page contains tokens, the audit trail must first store an event about the
      * export. If the audit trail cannot store the event, the call fails.
      */
-    async exportUserGroups(request, { values }) {
+    exportUserGroups: inEnvironment(async (environment, request, call) => {
       const { includeTokens } = request;
-      const environment = await targetOf(environments, values, request.environment);
       const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
       const { items, next, snapshotTime } = await userGroupAdmin.export(environment, range);
       if (includeTokens && items.length > 0) {
         const exported = { prefix: range.prefix, count: items.length };
-        await auditTrail.recordExport(environment, exported, callOf(values));
+        await auditTrail.recordExport(environment, exported, call);
       }
       return {
         userGroups: items.map((group) => userGroupMessage(group, includeTokens ? group.token : "")),
         nextPageToken: nextPageToken(next, scope),
         snapshotTime: timestamp(snapshotTime),
       };
-    },
+    }),
 
     /**
      * The call succeeds even if some groups cannot be imported. The results contain an error for each of these groups.
      * If `validate_only` is not set, a metric counts the results, and a log line contains the number of errors by
      * reason.
      */
-    async importUserGroups(request, { values }) {
+    importUserGroups: inEnvironment(async (environment, request, call) => {
       requireDifferent(request.userGroups);
-      const environment = await targetOf(environments, values, request.environment);
       const given = request.userGroups.map((group) => ({
         ...groupFromMessage(group.providedId, group),
         token: group.token,
         suspension: suspensionOf(group),
       }));
-      const call = callOf(values);
       // If a token has the prefix of this service, the store checks the token. So check only tokens with another prefix
       // here.
       const refused = new Set(
@@ -152,13 +143,8 @@ export function userGroupRpcs(deps: AdminDeps) {
         logger.warn({ ...call.logFields(), failures }, "user groups were not imported");
       }
       return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
-    },
+    }),
   } satisfies Partial<AdminRpcs>;
-}
-
-/** Rounds the time up, so that a suspension never ends too early. */
-function untilOf(until: Timestamp | undefined): number | undefined {
-  return until && Math.ceil(timeOf(until) as number);
 }
 
 /**
@@ -168,7 +154,12 @@ function untilOf(until: Timestamp | undefined): number | undefined {
 function suspensionOf({ suspension }: ImportedMessage): Suspension | undefined {
   if (!suspension || suspension.reason === EXPIRED) return undefined;
   const { reason, message, suspendTime, until } = suspension;
-  return { reason, message, suspendTime: Math.floor(timeOf(suspendTime) ?? Date.now()), until: untilOf(until) };
+  return {
+    reason,
+    message,
+    suspendTime: timeOf(suspendTime, Math.floor) ?? Date.now(),
+    until: timeOf(until, Math.ceil),
+  };
 }
 
 function deletionTarget({ userGroupId: providedId, currentToken: token }: DeleteUserGroupRequest): UserGroupTarget {
@@ -215,7 +206,7 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
     mode: mode === ImportMode.UPSERT ? "upsert" : "create-only",
     snapshotTime: Math.floor(Math.min(time ?? 0, Date.now())),
     replaceNewerTokens,
-    graceMs: graceMsOf(previousTokenTtl) ?? 0,
+    graceMs: previousTokenTtl ? durationMs(previousTokenTtl) : 0,
     validateOnly,
   };
 }

@@ -1,6 +1,10 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import type { UpdateWebhookRequest } from "../../../gen/usergroup/admin/v1/webhook_pb.ts";
-import { DeliveryOutcome as Outcome, WebhookState as State } from "../../../gen/usergroup/admin/v1/webhook_pb.ts";
+import {
+  DeliveryOutcome as Outcome,
+  WebhookState as State,
+  type UpdateWebhookRequest,
+  UpdateWebhookRequestSchema,
+} from "../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import type { Network } from "../../domain/client-address.ts";
 import { EventTypeUnknown } from "../../domain/errors.ts";
 import { EVENT_TYPES } from "../../domain/events.ts";
@@ -13,73 +17,63 @@ import type {
   WebhookState,
 } from "../../domain/webhook.ts";
 import { parseWebhookUrl } from "../../domain/webhook-url.ts";
-import { callOf } from "../call-context.ts";
 import { invalidField } from "../errors.ts";
 import { maskedFields, timeOf, timestamp } from "../messages.ts";
-import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
+import { type AdminDeps, type AdminRpcs, environmentRpc } from "./requests.ts";
 
 const UPDATED_FIELDS = ["display_name", "url", "event_types", "enabled"] as const;
 
 /** Only the responses of CreateWebhook and RotateWebhookSecret contain a secret. */
 export function webhookRpcs({ environments, webhooks, webhookAllow, sendTest }: AdminDeps) {
+  const inEnvironment = environmentRpc(environments);
   return {
-    async createWebhook({ environment: named, displayName, url, eventTypes }, { values }) {
+    createWebhook: inEnvironment(async (environment, { displayName, url, eventTypes }, call) => {
       const created = { displayName, url: parseWebhookUrl(url, webhookAllow), eventTypes: eventTypesOf(eventTypes) };
-      const environment = await targetOf(environments, values, named);
-      const { webhook, secret } = await webhooks.create(environment, created, callOf(values));
+      const { webhook, secret } = await webhooks.create(environment, created, call);
       return { webhook: webhookMessage(webhook), secret };
-    },
+    }),
 
-    async getWebhook({ environment: named, webhookId }, { values }) {
-      const environment = await targetOf(environments, values, named);
+    getWebhook: inEnvironment(async (environment, { webhookId }) => {
       return { webhook: webhookMessage(await webhooks.get(environment, webhookId)) };
-    },
+    }),
 
-    async listWebhooks({ environment: named }, { values }) {
-      const environment = await targetOf(environments, values, named);
+    listWebhooks: inEnvironment(async (environment) => {
       return { webhooks: (await webhooks.list(environment)).map(webhookMessage) };
-    },
+    }),
 
-    async updateWebhook(request, { values }) {
+    updateWebhook: inEnvironment(async (environment, request, call) => {
       const change = changeOf(request, webhookAllow);
-      const environment = await targetOf(environments, values, request.environment);
-      return { webhook: webhookMessage(await webhooks.update(environment, request.webhookId, change, callOf(values))) };
-    },
+      return { webhook: webhookMessage(await webhooks.update(environment, request.webhookId, change, call)) };
+    }),
 
-    async deleteWebhook({ environment: named, webhookId }, { values }) {
-      const environment = await targetOf(environments, values, named);
-      await webhooks.delete(environment, webhookId, callOf(values));
+    deleteWebhook: inEnvironment(async (environment, { webhookId }, call) => {
+      await webhooks.delete(environment, webhookId, call);
       return {};
-    },
+    }),
 
-    async rotateWebhookSecret({ environment: named, webhookId }, { values }) {
-      const environment = await targetOf(environments, values, named);
-      const { webhook, secret } = await webhooks.rotateSecret(environment, webhookId, callOf(values));
+    rotateWebhookSecret: inEnvironment(async (environment, { webhookId }, call) => {
+      const { webhook, secret } = await webhooks.rotateSecret(environment, webhookId, call);
       return { webhook: webhookMessage(webhook), secret };
-    },
+    }),
 
-    async testWebhook({ environment: named, webhookId }, { values }) {
-      const environment = await targetOf(environments, values, named);
+    testWebhook: inEnvironment(async (environment, { webhookId }) => {
       return resultMessage(await sendTest(environment, await webhooks.beginTest(environment, webhookId)));
-    },
+    }),
 
-    async listWebhookDeliveries({ environment: named, webhookId }, { values }) {
-      const environment = await targetOf(environments, values, named);
+    listWebhookDeliveries: inEnvironment(async (environment, { webhookId }) => {
       return { deliveries: (await webhooks.deliveries(environment, webhookId)).map(deliveryMessage) };
-    },
+    }),
 
-    async redeliverWebhook({ environment: named, webhookId, startTime }, { values }) {
-      const environment = await targetOf(environments, values, named);
-      // The time is never undefined, because validation has refused a request that has no time. So the first 0 is never
-      // used.
+    redeliverWebhook: inEnvironment(async (environment, { webhookId, startTime }, call) => {
+      // Validation has refused a request without a time.
       const time = Math.max(timeOf(startTime) ?? 0, 0);
-      return { webhook: webhookMessage(await webhooks.rewind(environment, webhookId, time, callOf(values))) };
-    },
+      return { webhook: webhookMessage(await webhooks.rewind(environment, webhookId, time, call)) };
+    }),
   } satisfies Partial<AdminRpcs>;
 }
 
 function changeOf(request: UpdateWebhookRequest, allowed: readonly Network[]): WebhookChange {
-  const fields = maskedFields(request, UPDATED_FIELDS, isPopulated);
+  const fields = maskedFields(UpdateWebhookRequestSchema, request, UPDATED_FIELDS);
   const { displayName, url, eventTypes, enabled: isEnabled } = request;
   if (fields.includes("display_name") && displayName === "") throw invalidField("display_name", "must not be empty");
   return {
@@ -88,12 +82,6 @@ function changeOf(request: UpdateWebhookRequest, allowed: readonly Network[]): W
     ...(fields.includes("event_types") && { eventTypes: eventTypesOf(eventTypes) }),
     ...(fields.includes("enabled") && { isEnabled }),
   };
-}
-
-function isPopulated(request: UpdateWebhookRequest, field: (typeof UPDATED_FIELDS)[number]): boolean {
-  if (field === "enabled") return request.enabled;
-  if (field === "event_types") return request.eventTypes.length > 0;
-  return request[field === "url" ? "url" : "displayName"] !== "";
 }
 
 function eventTypesOf(types: readonly string[]): readonly string[] {
@@ -108,18 +96,6 @@ const STATES: { readonly [state in WebhookState]: State } = {
   disabled: State.DISABLED,
   failed: State.FAILED,
   unreadable: State.SECRET_UNREADABLE,
-};
-
-const OUTCOMES: { readonly [outcome in DeliveryOutcome]: Outcome } = {
-  delivered: Outcome.DELIVERED,
-  status: Outcome.STATUS,
-  redirect: Outcome.REDIRECT,
-  timeout: Outcome.TIMEOUT,
-  name: Outcome.NAME,
-  address: Outcome.ADDRESS,
-  connection: Outcome.CONNECTION,
-  tls: Outcome.TLS,
-  secret: Outcome.SECRET,
 };
 
 function webhookMessage(webhook: Webhook) {
@@ -142,7 +118,8 @@ function webhookMessage(webhook: Webhook) {
 }
 
 function resultMessage({ outcome, status = 0, durationMs }: TestResult) {
-  return { outcome: OUTCOMES[outcome], httpStatus: status, duration: durationFromMs(Math.round(durationMs)) };
+  const name = outcome.toUpperCase() as Uppercase<DeliveryOutcome>;
+  return { outcome: Outcome[name], httpStatus: status, duration: durationFromMs(Math.round(durationMs)) };
 }
 
 function deliveryMessage(delivery: Delivery) {
