@@ -6,9 +6,9 @@ import {
   hasOption,
   type Message,
   toBinary,
+  toJson,
 } from "@bufbuild/protobuf";
 import type { Path } from "@bufbuild/protobuf/reflect";
-import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { createValidator, Violation, violationsToProto } from "@bufbuild/protovalidate";
 import { Code, ConnectError } from "@connectrpc/connect";
 import {
@@ -21,29 +21,45 @@ import type { Json, JsonObject } from "../domain/user-group.ts";
 import { hiddenFault } from "../domain/visible-text.ts";
 import type { IsCredential } from "./credentials.ts";
 import { callError } from "./errors.ts";
-import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
+import { memoize, regexMatch } from "./plain-text-rules.ts";
 
 /**
- * Creates a function that checks requests by the rules of protovalidate, and by this service's rules `json`, `no_token`
- * and `visible`. The binary format does not enforce the limits of durations and times, so the function checks these
- * limits as well. If a request is invalid, the function throws ConnectError InvalidArgument.
+ * Creates a function that checks requests by the rules of protovalidate, by this service's rules `json`, `no_token` and
+ * `visible`, and by the limits of durations and times. Throws ConnectError InvalidArgument for an invalid request.
  */
 export function allRules(isCredential: IsCredential): (desc: DescMessage, message: Message) => void {
   const validator = createValidator({ regexMatch });
+  const checkedFields = memoize((desc: DescMessage) =>
+    desc.fields
+      .map((field) => ({ field, faultOf: checkOf(field, isCredential), type: ownTypeOf(field) }))
+      .filter(({ faultOf, type }) => faultOf ?? type),
+  );
+
+  const addViolations = (violations: Violation[], desc: DescMessage, message: Message, path: Path) => {
+    for (const { field, faultOf, type } of checkedFields(desc)) {
+      const value = fieldValue(message, field);
+      if (value === undefined) continue;
+      const fault = faultOf?.(value);
+      if (fault) violations.push(new Violation(fault.message, fault.id, [...path, field], [], false));
+      if (type && field.fieldKind === "message") addViolations(violations, type, value as Message, [...path, field]);
+      if (!type || field.fieldKind !== "list") continue;
+      const before = violations.length;
+      for (const [index, item] of (value as readonly Message[]).entries()) {
+        addViolations(violations, type, item, [...path, field, { kind: "list_sub", index }]);
+        if (violations.length - before > MAX_VIOLATIONS) break;
+      }
+    }
+  };
+
   return (desc, message) => {
     const result = validator.validate(desc, message);
     const violations = result.kind === "invalid" ? [...result.violations] : [];
-    addViolations({ violations, isCredential }, desc, message, []);
+    addViolations(violations, desc, message, []);
     if (violations.length > 0) throw validationError(violations);
     // protovalidate returns an error if a time is outside the years 1 to 9999. `addViolations` has already reported
     // such a time as a violation, so an error here has another cause.
     if (result.kind === "error") throw result.error;
   };
-}
-
-interface Found {
-  readonly violations: Violation[];
-  readonly isCredential: IsCredential;
 }
 
 /** The reason why a value is invalid. The id is stable. The message contains the remedy. */
@@ -52,33 +68,7 @@ interface Fault {
   readonly message: string;
 }
 
-const checkedFields = memoize((desc: DescMessage) =>
-  desc.fields
-    .map((field) => ({ field, faultOf: checkOf(field), type: ownTypeOf(field) }))
-    .filter(({ faultOf, type }) => faultOf ?? type),
-);
-
-function addViolations(found: Found, desc: DescMessage, message: Message, path: Path): void {
-  const { violations, isCredential } = found;
-  for (const { field, faultOf, type } of checkedFields(desc)) {
-    const value = fieldValue(message, field);
-    if (value === undefined) continue;
-    const fault = faultOf?.(value, isCredential);
-    if (fault) violations.push(new Violation(fault.message, fault.id, [...path, field], [], false));
-    if (type && field.fieldKind === "message") addViolations(found, type, value as Message, [...path, field]);
-    if (!type || field.fieldKind !== "list") continue;
-    const before = violations.length;
-    for (const [index, item] of (value as readonly Message[]).entries()) {
-      addViolations(found, type, item, [...path, field, { kind: "list_sub", index }]);
-      if (violations.length - before > MAX_VIOLATIONS) break;
-    }
-  }
-}
-
-/**
- * Returns the message type of a field. Returns undefined if the field is not a message, or if the type belongs to
- * google.protobuf.
- */
+/** Returns the message type of a field. Returns undefined for types of google.protobuf. */
 function ownTypeOf({ message: type }: DescField): DescMessage | undefined {
   return type?.typeName.startsWith("google.protobuf.") ? undefined : type;
 }
@@ -88,25 +78,23 @@ const NO_TOKEN = {
   message: "must not be a credential such as a token or a viewer session; send an id or a name",
 };
 
-/**
- * Returns the check of a field. The check uses the rules of this service, or the limits of a duration or time. Returns
- * undefined if the field needs no check.
- */
-function checkOf(field: DescField): ((value: unknown, isCredential: IsCredential) => Fault | undefined) | undefined {
+/** Returns the check of a field by the rules that protovalidate does not have. Undefined if the field has none. */
+function checkOf(field: DescField, isCredential: IsCredential): ((value: unknown) => Fault | undefined) | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
     return (value) => jsonFault(value as JsonObject, rules);
   }
-  const [isNoToken, mustBeVisible] = [isOn(field, noTokenOption), isOn(field, visibleOption)];
+  const [isNoToken, mustBeVisible] = [getOption(field, noTokenOption), getOption(field, visibleOption)];
   if (isNoToken || mustBeVisible) {
-    return (value, isCredential) => {
+    return (value) => {
       const hidden = mustBeVisible ? hiddenFault(value as string) : undefined;
       if (hidden !== undefined) return { id: "visible", message: hidden };
       return isNoToken && isCredential(value as string) ? NO_TOKEN : undefined;
     };
   }
-  const wellKnown = WELL_KNOWN.get(field.message?.typeName ?? "");
-  return wellKnown && ((value) => (wellKnown.isValid(value as Duration | Timestamp) ? undefined : wellKnown));
+  const { message: type } = field;
+  const outOfRange = type && OUT_OF_RANGE.get(type.typeName);
+  return outOfRange && ((value) => (hasJson(type, value as Message) ? undefined : outOfRange));
 }
 
 function fieldValue(message: Message, { localName, oneof }: DescField): unknown {
@@ -116,46 +104,33 @@ function fieldValue(message: Message, { localName, oneof }: DescField): unknown 
   return chosen === localName ? value : undefined;
 }
 
-const NANOS = 1_000_000_000;
-
-/** The limit of a Duration, in seconds: 10,000 years. */
-const MAX_DURATION = 315_576_000_000n;
-
-/**
- * The limits of a Timestamp, in seconds since 1970: the first second of the year 1, and the last second of the year
- * 9999.
- */
-const MIN_TIME = -62_135_596_800n;
-const MAX_TIME = 253_402_300_799n;
-
-/**
- * Checks of the limits of durations and times. The JSON format enforces these limits, but the binary format does not.
- */
-const WELL_KNOWN: ReadonlyMap<string, Fault & { readonly isValid: (value: Duration | Timestamp) => boolean }> = new Map(
+/** The types whose limits only the JSON format enforces: 10,000 years for durations, the years 1 to 9999 for times. */
+const OUT_OF_RANGE: ReadonlyMap<string, Fault> = new Map([
   [
-    [
-      "google.protobuf.Duration",
-      {
-        id: "duration.valid",
-        message: "must be a valid duration: nanos between -10^9 and 10^9, with the same sign as seconds",
-        isValid: ({ seconds, nanos }) =>
-          Math.abs(nanos) < NANOS &&
-          !(seconds > 0n && nanos < 0) &&
-          !(seconds < 0n && nanos > 0) &&
-          seconds >= -MAX_DURATION &&
-          seconds <= MAX_DURATION,
-      },
-    ],
-    [
-      "google.protobuf.Timestamp",
-      {
-        id: "timestamp.valid",
-        message: "must be a valid time in the years 1 to 9999, with nanos from 0 to 999999999",
-        isValid: ({ seconds, nanos }) => nanos >= 0 && nanos < NANOS && seconds >= MIN_TIME && seconds <= MAX_TIME,
-      },
-    ],
+    "google.protobuf.Duration",
+    {
+      id: "duration.valid",
+      message: "must be a valid duration: nanos between -10^9 and 10^9, with the same sign as seconds",
+    },
   ],
-);
+  [
+    "google.protobuf.Timestamp",
+    {
+      id: "timestamp.valid",
+      message: "must be a valid time in the years 1 to 9999, with nanos from 0 to 999999999",
+    },
+  ],
+]);
+
+/** Returns whether protobuf-es can convert a message to JSON. invalid-numbers.test.ts tests the limits. */
+function hasJson(desc: DescMessage, message: Message): boolean {
+  try {
+    toJson(desc, message);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /**
  * Returns the first fault of a JSON object. A fault is a value that breaks a rule of the field, or a value that the

@@ -1,5 +1,4 @@
 import { type DescField, type DescMessage, getOption, hasOption, isFieldSet, type Message } from "@bufbuild/protobuf";
-import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 // The generated validate_pb.ts has only the rules that this service uses, and reads other rules as unknown fields. The
 // complete file of protovalidate takes longer to load than all other generated code.
 import {
@@ -32,27 +31,21 @@ const never: IsSure = () => false;
  * does not support, the check accepts no message of the type.
  */
 export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredential): (message: Message) => boolean {
-  if (hasOption(desc, messageRulesOption)) return never as () => boolean;
-  const fields = desc.fields
-    .filter(({ oneof }) => oneof === undefined)
-    .map((field) => ({ name: field.localName, isSure: fieldCheck(field, isCredential) }));
+  const checkOf = (field: DescField) => ({ name: field.localName, isSure: fieldCheck(field, isCredential) });
+  const fields = desc.fields.filter(({ oneof }) => oneof === undefined).map(checkOf);
   const oneofs = desc.oneofs.map((oneof) => {
     const rules = hasOption(oneof, oneofRulesOption) ? getOption(oneof, oneofRulesOption) : undefined;
-    const isKnown = rules === undefined || hasOnly(rules, OneofRulesSchema, ["required"]);
-    const checks = oneof.fields.map((field) => ({ name: field.localName, isSure: fieldCheck(field, isCredential) }));
-    // If a oneof with rules is unset, protovalidate must check the message.
-    return {
-      name: oneof.localName,
-      mayBeUnset: rules === undefined,
-      checks: isKnown ? checks : [{ name: "", isSure: never }],
-    };
+    return { name: oneof.localName, rules, checks: oneof.fields.map(checkOf) };
   });
+  const isUnknown = oneofs.some(({ rules }) => rules !== undefined && !hasOnly(rules, OneofRulesSchema, ["required"]));
+  if (isUnknown || hasOption(desc, messageRulesOption)) return never;
   return (message) => {
     const values = message as unknown as { readonly [name: string]: unknown };
     for (const { name, isSure } of fields) if (!isSure(values[name])) return false;
-    for (const { name, mayBeUnset, checks } of oneofs) {
+    for (const { name, rules, checks } of oneofs) {
       const { case: chosen, value } = values[name] as { readonly case?: string; readonly value?: unknown };
-      if (chosen === undefined && !mayBeUnset) return false;
+      // If a oneof with rules is unset, protovalidate must check the message.
+      if (chosen === undefined && rules !== undefined) return false;
       // Check all fields of the oneof, because a rule may also apply to an unset field.
       for (const { name: field, isSure } of checks) if (!isSure(field === chosen ? value : undefined)) return false;
     }
@@ -61,17 +54,15 @@ export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredent
 }
 
 function fieldCheck(field: DescField, isCredential: IsCredential): IsSure {
-  if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return never;
   const rules = hasOption(field, fieldRulesOption) ? getOption(field, fieldRulesOption) : undefined;
-  const isScalar = field.fieldKind === "scalar" || field.fieldKind === "enum";
-  const own: OwnRules = {
-    isForbidden: isOn(field, noTokenOption) ? isCredential : undefined,
-    mustBeVisible: isOn(field, visibleOption),
-  };
-  if (rules === undefined) return own.isForbidden || own.mustBeVisible ? never : isScalar ? always : isEmpty;
+  const [isNoToken, mustBeVisible] = [getOption(field, noTokenOption), getOption(field, visibleOption)];
+  if (rules === undefined) {
+    if (isNoToken || mustBeVisible) return never;
+    return field.fieldKind === "scalar" || field.fieldKind === "enum" ? always : isEmpty;
+  }
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
-    return textCheck(type.value, own);
+    return textCheck(type.value, { mustBeVisible, isForbidden: isNoToken ? isCredential : undefined });
   // The rules `maxPairs`, `keys` and `values` accept every empty map. All rules of a duration accept an unset duration.
   if (field.fieldKind === "map" && type.case === "map" && hasOnly(rules, FieldRulesSchema, ["map"]))
     return hasOnly(type.value, MapRulesSchema, ["maxPairs", "keys", "values"]) ? isEmpty : never;
@@ -80,24 +71,17 @@ function fieldCheck(field: DescField, isCredential: IsCredential): IsSure {
   return never;
 }
 
-export function isOn(field: DescField, option: typeof noTokenOption): boolean {
-  return hasOption(field, option) && getOption(field, option);
-}
-
-interface OwnRules {
-  readonly isForbidden: IsCredential | undefined;
-  readonly mustBeVisible: boolean;
-}
-
-function textCheck(rules: StringRules, { isForbidden, mustBeVisible }: OwnRules): IsSure {
+function textCheck(
+  rules: StringRules,
+  { isForbidden, mustBeVisible }: { readonly isForbidden: IsCredential | undefined; readonly mustBeVisible: boolean },
+): IsSure {
   if (!hasOnly(rules, StringRulesSchema, ["minLen", "maxLen", "pattern"])) return never;
   const { field } = StringRulesSchema;
   const min = Number(rules.minLen);
   const max = isFieldSet(rules, field.maxLen) ? Number(rules.maxLen) : Number.POSITIVE_INFINITY;
   const pattern = isFieldSet(rules, field.pattern) ? regExpOf(rules.pattern) : undefined;
   return (text) => {
-    // If a field with explicit presence is unset, its value is undefined. All other unset text fields have the value
-    // "".
+    // Only an unset field with explicit presence is undefined.
     if (text === undefined) return true;
     if (typeof text !== "string") return false;
     // The limits count code points. A text of n UTF-16 units has from n / 2 to n code points.
