@@ -7,10 +7,10 @@ import {
   type MessageShape,
 } from "@bufbuild/protobuf";
 import { StructSchema, type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
-import { ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import {
   type Endpoint,
+  type EndpointCall,
   type EndpointMethod,
   type HeaderRecord,
   type HttpError,
@@ -23,14 +23,7 @@ import {
 } from "@user-group-service/transport";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { MAX_MESSAGE_BYTES } from "../domain/capacity.ts";
-import {
-  EtagMismatch,
-  TokenNotFound,
-  UserGroupSuspended,
-  ViewerSessionEnded,
-  ViewerSessionExpired,
-  ViewerSessionInvalid,
-} from "../domain/errors.ts";
+import { EtagMismatch, UserGroupSuspended } from "../domain/errors.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { malformed, notJson, refusedJson } from "../rpc/refusal-errors.ts";
 
@@ -49,12 +42,19 @@ export function restEndpoint(methods: { readonly [httpMethod: string]: EndpointM
   return { protocolName: "rest", methods: new Map(Object.entries(methods)) };
 }
 
-/**
- * Creates a JSON response. The text ends with a line break, so that it is readable in a terminal. Changes `headers`.
- */
-export function jsonResponse(headers: HeaderRecord, text: string): HttpResponse {
+/** Creates a JSON response, which ends with a line break for terminals. Changes `headers`. */
+export function jsonResponse(headers: HeaderRecord, body: object): HttpResponse {
   headers["content-type"] = "application/json";
-  return { status: 200, headers, body: `${text}\n` };
+  return { status: 200, headers, body: `${JSON.stringify(body)}\n` };
+}
+
+/** Calls the RPC of an endpoint with JSON fields. Rejects like `messageOf` and the RPC. */
+export async function invoke<O extends DescMessage>(
+  call: EndpointCall,
+  rpc: DescMethodUnary<DescMessage, O>,
+  fields: JsonObject,
+): Promise<MessageShape<O>> {
+  return (await call.invoke(messageOf(rpc.input, fields))) as MessageShape<O>;
 }
 
 /**
@@ -142,18 +142,11 @@ export function pick(body: JsonObject, names: readonly string[]): JsonObject {
 /** Converts JSON to a request message. @throws ConnectError InvalidArgument with the invalid field */
 export function messageOf<D extends DescMessage>(desc: D, fields: JsonObject): MessageShape<D> {
   try {
-    return fromJson(desc, fields as JsonValue);
+    const message = fromJson(desc, fields as JsonValue);
+    requireStrictJson(desc, fields);
+    return message;
   } catch (cause) {
     throw refusedJson(cause, desc);
-  }
-}
-
-/** Rejects invalid JSON that protobuf-es accepts. @throws ConnectError InvalidArgument */
-export function requireStrict({ input }: DescMethodUnary, body: JsonObject): void {
-  try {
-    requireStrictJson(input, body);
-  } catch (cause) {
-    throw refusedJson(cause, input);
   }
 }
 
@@ -161,27 +154,14 @@ export function timeText(time: Timestamp | undefined): string | undefined {
   return time && timestampDate(time).toISOString();
 }
 
-function isEtagMismatch(failure: unknown): boolean {
-  return failure instanceof ConnectError && failure.cause instanceof EtagMismatch;
-}
-
-export function isSuspended(failure: unknown): failure is ConnectError & { readonly cause: UserGroupSuspended } {
-  return failure instanceof ConnectError && failure.cause instanceof UserGroupSuspended;
-}
-
-export function isNotActive(failure: unknown): failure is ConnectError {
-  return failure instanceof ConnectError && NOT_ACTIVE.some((each) => failure.cause instanceof each);
-}
-
-const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, ViewerSessionInvalid];
-
 export const errorResponse: HttpError = (error, httpStatus) => {
   // `toCallError` has added a reason to each error.
   const info = error.findDetails(ErrorInfoSchema)[0];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
   // Only a request with `If-Match` can fail with an etag mismatch. The status of this error is 412, because a
   // precondition failed (RFC 9110, 15.5.13).
-  const status = isEtagMismatch(error) ? 412 : isSuspended(error) ? 403 : httpStatus;
+  const status =
+    error.cause instanceof EtagMismatch ? 412 : error.cause instanceof UserGroupSuspended ? 403 : httpStatus;
   const text = JSON.stringify({
     success: 0,
     error: {

@@ -1,4 +1,3 @@
-import type { MessageShape } from "@bufbuild/protobuf";
 import { type Endpoint, type EndpointMethod, recordOf } from "@user-group-service/transport";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
@@ -6,7 +5,7 @@ import type { GetUserGroupResponse } from "../../gen/usergroup/v1/user_group_ser
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { invalidField } from "../rpc/errors.ts";
-import { jsonMethod, jsonResponse, messageOf, pick, readBody, restEndpoint } from "./json.ts";
+import { invoke, jsonMethod, jsonResponse, pick, readBody, restEndpoint } from "./json.ts";
 import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./user.ts";
 
 /*
@@ -96,8 +95,8 @@ const { deleteUserGroup } = AdminService.method;
 const { createViewerSession } = ViewerService.method;
 
 const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
-  await call.invoke(messageOf(deleteUserGroup.input, tokenFieldOf(readBody(request))));
-  return jsonResponse(recordOf(call.responseHeader), '{"success":1}');
+  await invoke(call, deleteUserGroup, tokenFieldOf(readBody(request)));
+  return jsonResponse(recordOf(call.responseHeader), { success: 1 });
 });
 
 /** Fields that control the dashboard. The session contains these fields as claims for the dashboard host. */
@@ -109,7 +108,7 @@ function sessionMethod(maxSeconds: number): EndpointMethod {
     const body = readBody(request);
     const { expiration = `PT${maxSeconds}S`, embed_origin: origin } = pick(body, ["expiration", "embed_origin"]);
     const claims = pick(body, EMBED_FIELDS);
-    const message = messageOf(createViewerSession.input, {
+    const { session } = await invoke(call, createViewerSession, {
       user_group_id: requiredText(body, "provided_id"),
       audience: requiredText(body, "embed_id"),
       ttl: `${Math.min(secondsOf(expiration), maxSeconds)}s`,
@@ -117,8 +116,7 @@ function sessionMethod(maxSeconds: number): EndpointMethod {
       ...(origin !== undefined && { origin: isDomain(origin) ? `https://${origin}` : origin }),
       ...(Object.keys(claims).length > 0 && { claims }),
     });
-    const { session } = (await call.invoke(message)) as MessageShape<typeof createViewerSession.output>;
-    return jsonResponse(recordOf(call.responseHeader), JSON.stringify({ success: 1, jwt: session }));
+    return jsonResponse(recordOf(call.responseHeader), { success: 1, jwt: session });
   });
 }
 

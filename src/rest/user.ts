@@ -24,7 +24,6 @@ import {
   parseObject,
   pick,
   readBody,
-  requireStrict,
   restEndpoint,
   timeText,
 } from "./json.ts";
@@ -210,7 +209,6 @@ export function methodOf(verb: Verb): EndpointMethod {
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
     // Refuse an empty key. Otherwise the client would assume that it can safely repeat this request.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
-    if (request.body.byteLength > 0) requireStrict(verb.method, body);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
     const response = await call.invoke(message);
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
@@ -222,7 +220,7 @@ export function methodOf(verb: Verb): EndpointMethod {
     const answer = verb.toBody(userGroup, response as never, message as never);
     const responseHeaders = recordOf(call.responseHeader);
     responseHeaders["etag"] = `"${userGroup.etag}"`;
-    return jsonResponse(responseHeaders, JSON.stringify(answer));
+    return jsonResponse(responseHeaders, answer);
   });
 }
 

@@ -1,34 +1,37 @@
-import type { MessageShape } from "@bufbuild/protobuf";
-import type { ConnectError } from "@connectrpc/connect";
+import { ConnectError } from "@connectrpc/connect";
 import { type Endpoint, type HttpRequest, recordOf } from "@user-group-service/transport";
-import { ViewerService, type ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import {
+  type ResolveViewerResponse,
+  ViewerService,
+  type ViewerSession,
+} from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
-import type { UserGroupSuspended } from "../domain/errors.ts";
+import {
+  TokenNotFound,
+  UserGroupSuspended,
+  ViewerSessionEnded,
+  ViewerSessionExpired,
+  ViewerSessionInvalid,
+} from "../domain/errors.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { callOf } from "../rpc/call-context.ts";
 import {
+  invoke,
   isForm,
-  isNotActive,
-  isSuspended,
   jsonMethod,
   jsonResponse,
-  messageOf,
   oneOf,
   parseFields,
   pick,
   readBody,
-  requireStrict,
   restEndpoint,
   timeText,
 } from "./json.ts";
 
 const { resolveViewer, createViewerSession } = ViewerService.method;
 
-type Viewer = MessageShape<typeof resolveViewer.output>;
-
-type CreatedSession = MessageShape<typeof createViewerSession.output>;
-
-const INACTIVE = '{"active":false}';
+/** The errors of tokens that are not active. */
+const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, ViewerSessionInvalid];
 
 /**
  * Creates the endpoint `/api/viewer`. The endpoint serves ResolveViewer as token introspection (RFC 7662), for back
@@ -39,27 +42,26 @@ export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
     const fields = isForm(request) ? formFields(request) : readBody(request);
     // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
-    const message = messageOf(resolveViewer.input, pick(fields, ["token", "audience"]));
     try {
-      const viewer = (await call.invoke(message)) as Viewer;
+      const viewer = await invoke(call, resolveViewer, pick(fields, ["token", "audience"]));
       const { environment } = callOf(call.contextValues);
-      return jsonResponse(recordOf(call.responseHeader), textOf(viewer, environment));
+      return jsonResponse(recordOf(call.responseHeader), activeBody(viewer, environment));
     } catch (failure) {
-      const text = isSuspended(failure) ? suspendedText(failure.cause) : isNotActive(failure) ? INACTIVE : undefined;
-      if (text === undefined) throw failure;
+      const body = failure instanceof ConnectError ? inactiveBody(failure.cause) : undefined;
+      if (body === undefined) throw failure;
       const { metadata } = failure as ConnectError;
-      return jsonResponse({ "cache-control": "no-store", ...recordOf(metadata) }, text);
+      return jsonResponse({ "cache-control": "no-store", ...recordOf(metadata) }, body);
     }
   });
   return restEndpoint({ POST });
 }
 
-/**
- * Returns the response for a token of a suspended group. The response contains the message, because only the caller can
- * show the message to the viewer.
- */
-function suspendedText({ reason, suspensionMessage }: UserGroupSuspended): string {
-  return JSON.stringify({ active: false, reason, suspension_message: suspensionMessage });
+/** Returns the response for a token that is not active. Returns undefined for all other errors. */
+function inactiveBody(error: unknown): object | undefined {
+  // Only the caller can show the message to the viewer.
+  if (error instanceof UserGroupSuspended)
+    return { active: false, reason: error.reason, suspension_message: error.suspensionMessage };
+  return NOT_ACTIVE.some((each) => error instanceof each) ? { active: false } : undefined;
 }
 
 /** Returns the fields of a form. An empty field counts as missing, as in OAuth (RFC 6749, 3.2). */
@@ -72,12 +74,10 @@ const SESSION_FIELDS = createViewerSession.input.fields.map(({ name }) => name);
 
 export function viewerSessionEndpoint(): Endpoint {
   const POST = jsonMethod(createViewerSession, async (request, call) => {
-    const body = readBody(request);
-    requireStrict(createViewerSession, body);
-    const created = await call.invoke(messageOf(createViewerSession.input, pick(body, SESSION_FIELDS)));
-    const { session, id, expireTime, refreshTime } = created as CreatedSession;
+    const fields = pick(readBody(request), SESSION_FIELDS);
+    const { session, id, expireTime, refreshTime } = await invoke(call, createViewerSession, fields);
     const times = { expire_time: timeText(expireTime), refresh_time: timeText(refreshTime) };
-    return jsonResponse(recordOf(call.responseHeader), JSON.stringify({ success: 1, session, id, ...times }));
+    return jsonResponse(recordOf(call.responseHeader), { success: 1, session, id, ...times });
   });
   return restEndpoint({ POST });
 }
@@ -87,9 +87,9 @@ export function viewerSessionEndpoint(): Endpoint {
  * `iat` exist only if the token is a viewer session. All other fields except `active` are specific to this service.
  * Times are in seconds since 1970, rounded down.
  */
-function textOf(viewer: Viewer, environment: Environment): string {
+function activeBody(viewer: ResolveViewerResponse, environment: Environment): object {
   const { tokenExpireTime, session } = viewer;
-  return JSON.stringify({
+  return {
     active: true,
     sub: viewer.providedId,
     environment: formatEnvironmentName(environment),
@@ -99,7 +99,7 @@ function textOf(viewer: Viewer, environment: Environment): string {
     properties: viewer.properties ?? null,
     ...(tokenExpireTime !== undefined && { exp: Number(tokenExpireTime.seconds) }),
     ...(session && fieldsOf(session)),
-  });
+  };
 }
 
 function fieldsOf({ id, audience, viewerId, origin, claims, createTime, expireTime }: ViewerSession) {
