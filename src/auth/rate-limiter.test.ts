@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Count } from "../domain/store.ts";
-import { RateLimiter } from "./rate-limiter.ts";
+import { MAX_KEYS, RateLimiter } from "./rate-limiter.ts";
 
 const LIMIT = { max: 3, windowSeconds: 10 };
 
@@ -8,7 +8,7 @@ const LIMIT = { max: 3, windowSeconds: 10 };
  * Creates a rate limiter with a counter. `counts` contains the requests to the counter. The test answers these
  * requests.
  */
-function open(maxKeys?: number) {
+function open() {
   const counts: { key: string; amount: number; answer(count: Count): Promise<void>; fail(): Promise<void> }[] = [];
   const counter = {
     add: (key: string, amount: number) =>
@@ -24,12 +24,17 @@ function open(maxKeys?: number) {
         counts.push({ key, amount, answer, fail });
       }),
   };
-  const limiter = new RateLimiter({ limit: LIMIT, counter, ...(maxKeys !== undefined && { maxKeys }) });
+  const limiter = new RateLimiter({ limit: LIMIT, counter });
   return { limiter, counts };
 }
 
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
+
+/** Uses `count` further keys, each once. */
+function takeOthers(limiter: RateLimiter, count: number) {
+  for (let i = 0; i < count; i++) limiter.take(`other ${i}`);
+}
 
 describe("RateLimiter", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
@@ -104,9 +109,9 @@ describe("RateLimiter", () => {
   });
 
   it("at the maximum number of keys, replaces the key with the oldest window", async () => {
-    const { limiter, counts } = open(2);
+    const { limiter, counts } = open();
     takes(limiter, "a", 3);
-    limiter.take("b");
+    takeOthers(limiter, MAX_KEYS - 1);
     expect(limiter.take("a")).toBeDefined();
     limiter.take("c");
     // The new entry of the key `a` counts from 0. The next answer contains the total of all workers.
@@ -116,10 +121,11 @@ describe("RateLimiter", () => {
   });
 
   it("does not evict the oldest key if this key has begun a new window", () => {
-    const { limiter } = open(2);
+    const { limiter } = open();
     takes(limiter, "a", 3);
     vi.advanceTimersByTime(5000);
     takes(limiter, "b", 3);
+    takeOthers(limiter, MAX_KEYS - 2);
     vi.advanceTimersByTime(5000);
     takes(limiter, "a", 3);
     limiter.take("c");

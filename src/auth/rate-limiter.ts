@@ -27,18 +27,12 @@ interface Usage {
 export class RateLimiter {
   readonly #limit: RateLimit;
   readonly #counter: RateCounter | undefined;
-  readonly #maxKeys: number;
   readonly #usages = new Map<string, Usage>();
 
   /** @param options `counter`: the counter that all workers share. Undefined if there is only one process */
-  constructor(options: {
-    readonly limit: RateLimit;
-    readonly counter: RateCounter | undefined;
-    readonly maxKeys?: number;
-  }) {
-    this.#limit = options.limit;
-    this.#counter = options.counter;
-    this.#maxKeys = options.maxKeys ?? MAX_KEYS;
+  constructor({ limit, counter }: { readonly limit: RateLimit; readonly counter: RateCounter | undefined }) {
+    this.#limit = limit;
+    this.#counter = counter;
   }
 
   /** Counts one use of a key. If the key has reached the limit, does not count the use, and returns the limit. */
@@ -46,9 +40,8 @@ export class RateLimiter {
     const now = performance.now();
     const usage = this.#usageOf(key, now);
     const { counted, sent, waiting, resetAt } = usage;
-    if (counted + sent + waiting >= this.#limit.max) {
+    if (counted + sent + waiting >= this.#limit.max)
       return { limit: this.#limit, retryAfterMs: Math.max(0, resetAt - now) };
-    }
     if (!this.#counter) usage.counted++;
     else {
       usage.waiting++;
@@ -66,7 +59,7 @@ export class RateLimiter {
     usage.counted = 0;
     usage.resetAt = now + windowSeconds * 1000;
     // Insert the key last, so that the first key has the oldest window.
-    setBounded(this.#usages, key, usage, this.#maxKeys);
+    setBounded(this.#usages, key, usage, MAX_KEYS);
     return usage;
   }
 

@@ -2,31 +2,31 @@ import { sharedResult } from "../domain/shared-result.ts";
 import type { ReadyKind, StoreProbe } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 
-/** The default of `keptMs`, in milliseconds. The time is short, so that probes detect an outage quickly. */
+/**
+ * The time for which the result of a check is reused, in milliseconds. The time is short, so that probes detect an
+ * outage quickly.
+ */
 export const PROBE_KEPT_MS = 100;
 
 interface ReadinessDeps {
   readonly probe: StoreProbe;
   readonly logger: Pick<Logger, "info" | "error">;
-  readonly isOpen?: () => boolean;
-  /** The time for which the result of a check is reused, in milliseconds. Default: `PROBE_KEPT_MS`. */
-  readonly keptMs?: number;
+  readonly isOpen: () => boolean;
 }
 
 /**
  * Checks the store for probes. Unauthenticated clients can send probes, so probes must not overload the store. So at
- * most one check of each kind runs at a time. All probes within `keptMs` share the result of the check.
+ * most one check of each kind runs at a time. All probes within `PROBE_KEPT_MS` share the result of the check.
  */
 export class Readiness {
   readonly #checks: { readonly [kind in ReadyKind]: () => Promise<boolean> };
-
   readonly #isOpen: () => boolean;
 
-  constructor({ probe, logger, isOpen = () => true, keptMs = PROBE_KEPT_MS }: ReadinessDeps) {
+  constructor({ probe, logger, isOpen }: ReadinessDeps) {
     this.#isOpen = isOpen;
     const checkOf = (kind: ReadyKind) => {
       let isFailing = false;
-      return sharedResult(keptMs, async () => {
+      return sharedResult(PROBE_KEPT_MS, async () => {
         try {
           await probe.check(kind);
         } catch (error) {
