@@ -5,15 +5,11 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import type { Role } from "../domain/role.ts";
 import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../domain/token.ts";
 
-/** The identity of an authenticated caller, for logs and audit events. The fields are not secret. */
-interface Identity {
-  /** The id of the caller's API token. `static-NAME` for an entry of `API_TOKENS`. `root` for `ADMIN_TOKEN`. */
+/** The bearer of an API token. The bearer's calls act only on the environment of the token. No field is secret. */
+export interface BoundPrincipal {
+  /** The id of the API token. `static-NAME` for an entry of `API_TOKENS`. */
   readonly id: string;
   readonly displayName: string;
-}
-
-/** The bearer of an API token. The bearer's calls act only on the environment of the token. */
-export interface BoundPrincipal extends Identity {
   readonly role: Role;
   readonly environment: Environment;
   /** The expiry time of the API token, in milliseconds since 1970. Undefined if the API token does not expire. */
@@ -33,7 +29,7 @@ export const ROOT = {
   role: "root",
   environment: undefined,
   expireTime: undefined,
-} as const satisfies Identity & { readonly [name in keyof BoundPrincipal]: unknown };
+} as const satisfies { readonly [name in keyof BoundPrincipal]: unknown };
 
 export type Principal = BoundPrincipal | typeof ROOT;
 

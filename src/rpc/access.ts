@@ -1,6 +1,6 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, type ConnectError } from "@connectrpc/connect";
-import type { Caller, CallHead, ClientOf } from "@user-group-service/transport";
+import type { Caller, CallHead, ClientOf, HeaderRecord } from "@user-group-service/transport";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -164,7 +164,7 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
     call.bearer = principal;
     const { environment, role } = principal;
     // ADMIN_TOKEN is not limited, because an operator who repairs the service must not wait.
-    const by = environment && rateLimiters.tokens?.take(keyOf(principal));
+    const by = environment && rateLimiters.tokens?.take(`${environmentPath(environment)}/${principal.id}`);
     if (by) throw limited("api-token", by);
     requireRole(role, method);
     call.isAuthorized = true;
@@ -192,7 +192,7 @@ function requireRole(role: Principal["role"], method: DescMethod): void {
   const isAllowed =
     needed !== undefined &&
     (role === "root" ? needed === "any" || RANK[needed] >= RANK.admin : RANK[role] >= RANK[needed]);
-  if (!isAllowed) throw denial(role, method, needed);
+  if (!isAllowed) throw denial(role, method, needed ?? "root");
 }
 
 function unauthenticatedError(reason: keyof typeof FAULTS): ConnectError {
@@ -229,8 +229,7 @@ export function authorizeAgain(
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {
     const { headers } = request;
-    const token = apiTokenIn(headers);
-    const owner = token === undefined ? undefined : authenticator.lastOwner(token);
+    const owner = lastOwner(authenticator, headers);
     if (!owner) return { group: "addresses", name: clientOf(request.peerAddress(), headers) ?? "" };
     const { environment, id } = owner;
     return { group: environment ? environmentPath(environment) : "root", name: id };
@@ -242,16 +241,15 @@ export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf:
  * uses `ADMIN_TOKEN`, or if the API token is unknown.
  */
 export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
-  return (headers: CallHead["headers"]): string | undefined => {
-    const token = apiTokenIn(headers);
-    const environment = token === undefined ? undefined : authenticator.lastOwner(token)?.environment;
+  return (headers: HeaderRecord): string | undefined => {
+    const environment = lastOwner(authenticator, headers)?.environment;
     return environment && formatEnvironmentName(environment);
   };
 }
 
-/** Returns a key of an API token that is unique among all environments. */
-function keyOf({ environment, id }: Principal): string {
-  return environment ? `${environmentPath(environment)}/${id}` : id;
+function lastOwner(authenticator: Pick<ApiTokens, "lastOwner">, headers: HeaderRecord): Principal | undefined {
+  const token = apiTokenIn(headers);
+  return token === undefined ? undefined : authenticator.lastOwner(token);
 }
 
 const FAULTS = {
@@ -260,16 +258,7 @@ const FAULTS = {
   API_TOKEN_UNKNOWN: "the API token is unknown, revoked or expired; check that you copied the whole token",
 };
 
-/** @param needed undefined if the method has no access policy */
-export function denial(
-  role: Principal["role"],
-  { name }: Pick<DescMethod, "name">,
-  needed: Access | undefined,
-): ConnectError {
-  if (needed === undefined)
-    return callError(Code.PermissionDenied, `${name} has no access policy, so nobody can call it`, {
-      reason: "ROLE_TOO_LOW",
-    });
+export function denial(role: Principal["role"], { name }: Pick<DescMethod, "name">, needed: Access): ConnectError {
   if (role === "root") {
     const message = `${name} needs an environment, and ADMIN_TOKEN has none; use an API token from CreateApiToken`;
     return callError(Code.PermissionDenied, message, { reason: "ENVIRONMENT_TOKEN_REQUIRED" });

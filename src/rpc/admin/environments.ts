@@ -1,18 +1,17 @@
 import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { MAX_API_TOKENS } from "../../domain/api-token.ts";
 import { type AuditFilter, isAuditEventKey } from "../../domain/audit.ts";
 import { environmentPath, isEnvironmentKey } from "../../domain/environment.ts";
 import { callOf } from "../call-context.ts";
 import { timeOf } from "../messages.ts";
-import { auditEventMessage, environmentMessage, environmentNameFromMessage } from "./messages.ts";
+import { auditEventMessage, environmentMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetName } from "./requests.ts";
 
 export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDeps) {
   return {
     async createEnvironment({ environment }, { values }) {
-      const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      const created = await environments.create(name, callOf(values));
+      const call = callOf(values);
+      const created = await environments.create(targetName(call.caller, environment), call);
       return { environment: environmentMessage(created) };
     },
 
@@ -27,8 +26,8 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
     },
 
     async deleteEnvironment({ environment, force }, { values }) {
-      const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      const left = await environments.delete(name, force, callOf(values));
+      const call = callOf(values);
+      const left = await environments.delete(targetName(call.caller, environment), force, call);
       return { done: left === 0, remainingUserGroups: BigInt(left) };
     },
 

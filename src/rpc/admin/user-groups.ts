@@ -124,15 +124,16 @@ export function userGroupRpcs(deps: AdminDeps) {
         token: group.token,
         suspension: suspensionOf(group),
       }));
-      // If a token has the prefix of this service, the store checks the token. So check only tokens with another prefix
-      // here.
-      const refused = new Set(
-        given.filter(({ token = "" }) => !token.startsWith(USER_GROUP_PREFIX) && isCredential(token)),
+      // The store checks the tokens that have the prefix of this service.
+      const importable = new Set(
+        given.filter(({ token = "" }) => token.startsWith(USER_GROUP_PREFIX) || !isCredential(token)),
       );
-      const importable = given.filter((group) => !refused.has(group));
-      const imported = await userGroupAdmin.import(environment, importable, optionsOf(request), call);
-      const [failed, next] = [{ outcome: "failed", error: new TokenNotImportable() } as const, imported.values()];
-      const outcomes = given.map((group) => (refused.has(group) ? failed : (next.next().value as ImportOutcome)));
+      const options = optionsOf(request);
+      const imported = (await userGroupAdmin.import(environment, [...importable], options, call)).values();
+      const failed = { outcome: "failed", error: new TokenNotImportable() } as const;
+      const outcomes = given.map((group) =>
+        importable.has(group) ? (imported.next().value as ImportOutcome) : failed,
+      );
       const failures: { [reason: string]: number } = {};
       for (const outcome of request.validateOnly ? [] : outcomes) {
         const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
