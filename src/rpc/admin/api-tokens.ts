@@ -6,7 +6,7 @@ import {
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { Principal } from "../../auth/api-tokens.ts";
 import type { ApiTokenChange } from "../../domain/api-token.ts";
-import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
+import { environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
 import type { Role } from "../../domain/role.ts";
 import { apiTokenDigest, environmentNumberOf, isResourceId, USER_GROUP_PREFIX } from "../../domain/token.ts";
@@ -21,6 +21,18 @@ const UPDATED_FIELDS = ["display_name", "expire_time"] as const;
 /** Only the responses of CreateApiToken and RotateApiToken contain a token. */
 export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationGraceMs }: AdminDeps) {
   const inEnvironment = environmentRpc(environments);
+  const lookUp = async (token: string) => {
+    const fixed = authenticator.ofSettings(token);
+    if (fixed) {
+      const source = fixed.role === "root" ? Source.ADMIN_TOKEN : Source.API_TOKENS;
+      return { apiToken: settingsTokenMessage(fixed), environment: fixed.environment, source };
+    }
+    const number = environmentNumberOf(token);
+    const found = number === undefined ? undefined : await apiTokens.find({ number, digest: apiTokenDigest(token) });
+    if (!found) throw new ApiTokenNotFound();
+    const { apiToken, environment, isReplaced: replaced } = found;
+    return { apiToken: apiTokenMessage(apiToken), environment, source: Source.ISSUED, replaced };
+  };
   return {
     async getCaller(_request, { values }) {
       const { id, displayName, role, environment, expireTime } = callOf(values).caller;
@@ -60,27 +72,12 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
     }),
 
     async lookupApiToken({ token }, { values }) {
-      if (token.startsWith(USER_GROUP_PREFIX)) {
-        const description = "must be an API token; use LookupUserGroupToken for a user group token";
-        throw invalidField("token", description);
-      }
+      if (token.startsWith(USER_GROUP_PREFIX))
+        throw invalidField("token", "must be an API token; use LookupUserGroupToken for a user group token");
+      const { environment, ...found } = await lookUp(token);
       const { environment: own } = callOf(values).caller;
-      const requireOwn = (environment: EnvironmentName | undefined) => {
-        const isOwn = own === undefined || (environment && environmentPath(environment) === environmentPath(own));
-        if (!isOwn) throw new ApiTokenNotFound();
-        return environment && { environment: environmentNameMessage(environment) };
-      };
-      const fixed = authenticator.ofSettings(token);
-      if (fixed) {
-        const source = fixed.role === "root" ? Source.ADMIN_TOKEN : Source.API_TOKENS;
-        return { apiToken: settingsTokenMessage(fixed), ...requireOwn(fixed.environment), source };
-      }
-      const number = environmentNumberOf(token);
-      const found = number === undefined ? undefined : await apiTokens.find({ number, digest: apiTokenDigest(token) });
-      if (!found) throw new ApiTokenNotFound();
-      const { apiToken, environment, isReplaced } = found;
-      const named = requireOwn(environment);
-      return { apiToken: apiTokenMessage(apiToken), ...named, source: Source.ISSUED, replaced: isReplaced };
+      if (own && !(environment && environmentPath(environment) === environmentPath(own))) throw new ApiTokenNotFound();
+      return { ...found, environment: environment && environmentNameMessage(environment) };
     },
 
     updateApiToken: inEnvironment(async (environment, request, call) => {

@@ -18,28 +18,13 @@ import { suspensionMessage, timestamp } from "../messages.ts";
 import { EVENTS_PAGE, EventWatchers, POLL_MS } from "./event-watchers.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
-/**
- * If a stream has sent nothing for this time, in milliseconds, it sends an empty response. Proxies end a stream if the
- * stream is silent for a minute.
- */
+/** The time after which a silent stream sends a heartbeat, in milliseconds. Proxies end a stream silent for a minute. */
 const HEARTBEAT_MS = 15_000;
 
-/**
- * The lifetime of a stream, in milliseconds. The time is shorter than the limit of the transport. So the stream ends
- * with success before the transport would end it with an error.
- */
+/** The lifetime of a stream, in milliseconds. The transport would end the stream later, but with an error. */
 const LIFETIME_MS = STREAMS.lifetimeMs - 30_000;
 
 const SNAPSHOT_PAGE = 500;
-
-const NOW = { since: Number.POSITIVE_INFINITY };
-
-const STARTS: { readonly [start in Start]: EventStart } = {
-  [Start.UNSPECIFIED]: NOW,
-  [Start.NOW]: NOW,
-  [Start.SNAPSHOT]: NOW,
-  [Start.BEGINNING]: { since: 0 },
-};
 
 export function eventRpcs({ environments, authenticator, auditTrail, userGroupAdmin }: AdminDeps) {
   const watchers = new EventWatchers(auditTrail);
@@ -100,7 +85,7 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
 }
 
 function startOf({ cursor, start }: WatchEventsRequest): EventStart {
-  if (cursor === "") return STARTS[start] ?? NOW;
+  if (cursor === "") return { since: start === Start.BEGINNING ? 0 : Number.POSITIVE_INFINITY };
   if (start !== Start.UNSPECIFIED) throw invalidField("cursor", "must be empty if start is set");
   const position = parseCursor(cursor);
   if (!position) throw invalidField("cursor", "must be the cursor of a response of WatchEvents, unchanged");
