@@ -44,14 +44,11 @@ export interface StaticToken {
 }
 
 /**
- * Authenticates API tokens. Compares a token with the tokens of the settings first, and with the issued tokens
- * afterwards. Tokens are compared by SHA-256 digests, so that the duration of a lookup reveals nothing about a token.
+ * Authenticates API tokens: those of the settings first, then issued tokens. Tokens are compared by SHA-256 digests, so
+ * that the duration of a lookup reveals nothing about a token.
  */
 export class ApiTokens {
-  /**
-   * The tokens of the settings, by digest. Undefined until the first call of `use`. Until this call, `authenticate`
-   * rejects.
-   */
+  /** The tokens of the settings, by digest. Undefined until the first call of `use`. */
   #static: ReadonlyMap<string, StaticToken> | undefined;
   #staticLengths: ReadonlySet<number> = new Set();
   readonly #issued: IssuedTokens;
@@ -71,17 +68,12 @@ export class ApiTokens {
     return this.#staticLengths.has(text.length) && this.#static?.has(apiTokenDigest(text)) === true;
   }
 
-  /**
-   * Returns the cached owner of a token of the settings. Returns undefined if the owner is not cached, or if the string
-   * is not a token of the settings.
-   */
+  /** Returns the cached owner of a token of the settings. Undefined for other tokens. */
   ofSettings(token: string): Principal | undefined {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /**
-   * The environments of the settings' tokens. If the owner of a token is not cached, its environment is not included.
-   */
+  /** The environments of the settings' tokens whose owners are cached. */
   get environments(): readonly Environment[] {
     const tokens = [...(this.#static?.values() ?? [])];
     const found = tokens.flatMap(({ principal }) => principal?.environment ?? []);
@@ -99,17 +91,15 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /**
-   * Returns the cached owner of a token, even if the token has been revoked. Returns undefined if no owner is cached.
-   */
+  /** Returns the cached owner of a token, even if the token has been revoked. */
   lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
   }
 
   /**
-   * Returns the principal of a token. Returns undefined if the token is unknown. Returns a promise only if the store
-   * must be read. The promise rejects with StoreUnavailable or RecordUnreadable.
+   * Returns the principal of a token. Undefined if the token is unknown. Returns a promise only if the store must be
+   * read, or before the first call of `use`. The promise rejects with StoreUnavailable or RecordUnreadable.
    */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (!this.#static)
@@ -136,12 +126,11 @@ const MAX_CACHED = 10_000;
 
 const MAX_EXPIRING = 100;
 
-/** A cached API token. The times in this entry are by `performance.now()`. */
+/** A cached API token. Times are by `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
-  /** The expiry time of the entry. From this time, the store must be read again. */
   readonly until: number;
-  /** A use of the API token at this time or later is written to the store. */
+  /** From this time, the next use of the API token is written to the store. */
   noteAt: number;
 }
 
@@ -154,9 +143,8 @@ interface IssuedTokensDeps {
 }
 
 /**
- * Authenticates issued API tokens by their digests. Caches each result of the store for at most `cacheMs`. If the token
- * expires or is revoked earlier, its result is no longer used. Unknown tokens have a separate cache, so that guessed
- * tokens do not evict valid tokens.
+ * Authenticates issued API tokens by their digests. Caches each result of the store for at most `cacheMs`, or until the
+ * token expires or is revoked. Unknown tokens have a separate cache, so that guesses do not evict valid tokens.
  */
 export class IssuedTokens implements RevocationListener {
   readonly #deps: IssuedTokensDeps;
@@ -170,7 +158,7 @@ export class IssuedTokens implements RevocationListener {
     this.#deps = deps;
   }
 
-  /** Returns the principal of a cached API token. Returns undefined if the store must be read. */
+  /** Returns the principal of a cached API token. Undefined if the store must be read. */
   cached(digest: string): BoundPrincipal | undefined {
     const entry = this.#known.get(digest);
     if (entry === undefined) return undefined;
@@ -180,9 +168,7 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /**
-   * Returns the principal of a cached API token, even if its entry has expired. Returns undefined if no entry exists.
-   */
+  /** Returns the principal of a cached API token, even if its entry has expired. */
   lastOwner(digest: string): BoundPrincipal | undefined {
     return this.#known.get(digest)?.principal;
   }
@@ -197,10 +183,7 @@ export class IssuedTokens implements RevocationListener {
     return reading ?? this.#share(key);
   }
 
-  /**
-   * Returns, for each environment, the cached API token that expires first. Returns at most 100 API tokens, ordered by
-   * expiry time.
-   */
+  /** Returns the cached API token of each environment that expires first, ordered by expiry time. At most 100. */
   expiringFirst(): BoundPrincipal[] {
     const found = new Map<string, BoundPrincipal>();
     const now = Date.now();
@@ -262,10 +245,7 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /**
-   * Writes a use of a token in the background. If the write fails, the next attempt is at the first use after
-   * `USE_INTERVAL_MS`.
-   */
+  /** Writes a use of a token in the background. A failed write is not repeated before `USE_INTERVAL_MS` has passed. */
   #note(entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
     this.#deps.store.noteUse(entry.principal.environment, entry.principal.id).catch(() => {});

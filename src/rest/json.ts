@@ -60,8 +60,7 @@ export async function invoke<O extends DescMessage>(
 /**
  * Parses the body of a request as a JSON object. An empty body is an empty object. The default content type is JSON.
  *
- * @throws RefusalError for another content type
- * @throws ConnectError InvalidArgument if the body is not UTF-8, is not a JSON object, or has a duplicate key
+ * @throws RefusalError for another content type; ConnectError InvalidArgument for other invalid bodies
  */
 export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body">): JsonObject {
   const contentType = headerValue(headers, "content-type");
@@ -96,11 +95,7 @@ export function parseFields(encoded: string | Uint8Array, what: string): URLSear
   }
 }
 
-/**
- * Returns the value of a field. Returns undefined if the field is missing.
- *
- * @throws ConnectError if the field occurs twice
- */
+/** Returns the value of a field, if any. @throws ConnectError if the field occurs twice */
 export function oneOf(fields: URLSearchParams, name: string): string | undefined {
   const [value, again] = fields.getAll(name);
   if (again !== undefined)
@@ -119,9 +114,9 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  // This check rejects duplicate keys, and nesting that is too deep for protobuf-es. JSON.parse accepts both.
+  // Reject what JSON.parse accepts: duplicate keys, and nesting that is too deep for protobuf-es.
   try {
-    // If the value serializes to the same text, the text has no duplicate key. In this case, skip the check.
+    // A text with a duplicate key never equals its serialized value.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
   } catch (cause) {
     throw refusedJson(cause, StructSchema);
@@ -158,8 +153,7 @@ export const errorResponse: HttpError = (error, httpStatus) => {
   // `toCallError` has added a reason to each error.
   const info = error.findDetails(ErrorInfoSchema)[0];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
-  // Only a request with `If-Match` can fail with an etag mismatch. The status of this error is 412, because a
-  // precondition failed (RFC 9110, 15.5.13).
+  // Only a request with `If-Match` can fail with an etag mismatch (RFC 9110, 15.5.13).
   const status =
     error.cause instanceof EtagMismatch ? 412 : error.cause instanceof UserGroupSuspended ? 403 : httpStatus;
   const text = JSON.stringify({

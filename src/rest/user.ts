@@ -36,7 +36,7 @@ interface VerbRequest {
   readonly idempotencyKey: string | undefined;
 }
 
-/** A verb of `/api/user`. A verb has an RPC, and converts JSON to the request and the response to JSON. */
+/** A verb of `/api/user`: an RPC, and the conversion of its messages from and to JSON. */
 export interface Verb {
   readonly method: DescMethodUnary;
   /** Creates the request of the RPC. @throws ConnectError InvalidArgument with the invalid field */
@@ -63,8 +63,7 @@ export const GET: Verb = {
   toBody: (group, { newUserGroup }: GetUserGroupResponse, { name, properties }: GetUserGroupRequest) => ({
     success: 1,
     new_user_group: newUserGroup,
-    // The response contains the name and the properties of the request. If the group already existed, its stored values
-    // may differ from the response.
+    // interface.md: the response echoes the name and the properties of the request, even if the group has others.
     user_group: {
       team_id: Number(group.teamId),
       token: group.token,
@@ -107,10 +106,7 @@ export const POST: Verb = {
 
 export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PUT, POST }));
 
-/**
- * Creates the request of a GET. A field can be in the body or in the query. If a field is in both, the values must be
- * equal.
- */
+/** Creates the request of a GET, whose fields can be in the body or in the query. Fields in both must be equal. */
 function getRequest({ body, query }: VerbRequest): Message {
   const fields = pick(body, GROUP_FIELDS);
   let known = 0;
@@ -144,9 +140,8 @@ function wrongQuery(field: string, description: string, cause?: unknown): Connec
 }
 
 /**
- * Creates the request of a GET that has only an id, or only an id and a name. Most requests have no other fields. This
- * function does not use the decoder of protobuf-es, so a GET takes 5 % less CPU. Returns undefined if the request has
- * other fields or invalid values. In this case, the decoder must check the request.
+ * Creates the request of a GET that has only an id, or an id and a name, as most have. Without the decoder of
+ * protobuf-es, a GET takes 5 % less CPU. Returns undefined if the decoder must check the request.
  */
 function plainGetRequest(fields: JsonObject): GetUserGroupRequest | undefined {
   for (const field in fields) if (field !== "user_group_id" && field !== "name") return undefined;
@@ -165,10 +160,7 @@ function queryObject(name: string, text: string): JsonObject {
   }
 }
 
-/**
- * Returns the group fields that most responses have in common. If a field is undefined, the JSON omits the field. If
- * the group is suspended, its token is empty.
- */
+/** Returns the group fields that most responses have in common. JSON omits undefined fields. */
 export function common({ teamId, token, name, providedId, expireTime, suspension }: UserGroup) {
   return {
     // Team ids are below 2^53, so a JSON number is exact.
@@ -207,14 +199,13 @@ export function methodOf(verb: Verb): EndpointMethod {
     const condition = headerValue(headers, "if-match");
     const ifMatch = condition === null ? undefined : etagOf(condition.trim());
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
-    // Refuse an empty key. Otherwise the client would assume that it can safely repeat this request.
+    // With an empty key, the client would assume that it can safely repeat this request.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
     const response = await call.invoke(message);
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
-    // The token of a suspended group is empty. If the response were a success, a client could store the empty token. If
-    // the response is an error, the client keeps its stored token.
+    // The token of a suspended group is empty. After an error, the client keeps its stored token.
     if (userGroup.suspension && verb.method === getUserGroup)
       throw toCallError(new UserGroupSuspended(userGroup.suspension.message));
     const answer = verb.toBody(userGroup, response as never, message as never);
@@ -225,16 +216,14 @@ export function methodOf(verb: Verb): EndpointMethod {
 }
 
 /**
- * Parses `If-Match`. Returns undefined if the value is `*`, because any etag matches. Lists are not supported, because
- * a group has one etag.
+ * Parses `If-Match`. Returns undefined for `*`, which any etag matches.
  *
- * @throws ConnectError InvalidArgument if the value is neither an entity tag nor `*`
+ * @throws ConnectError InvalidArgument if the value is neither one entity tag nor `*`
  */
 function etagOf(value: string): string | undefined {
   if (value === "*") return undefined;
   const [isTag, weak, etag] = ETAG.exec(value) ?? [];
   if (isTag === undefined) throw malformed('If-Match must be one entity tag, such as "abc", or *', []);
-  // A weak tag never matches (RFC 9110, 13.1.1). The prefix `W/` makes the weak tag different from every stored etag,
-  // because no stored etag contains a slash.
+  // A weak tag never matches (RFC 9110, 13.1.1). No stored etag contains a slash.
   return weak || !etag ? `W/${etag}` : etag;
 }

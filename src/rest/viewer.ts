@@ -34,9 +34,8 @@ const { resolveViewer, createViewerSession } = ViewerService.method;
 const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, ViewerSessionInvalid];
 
 /**
- * Creates the endpoint `/api/viewer`. The endpoint serves ResolveViewer as token introspection (RFC 7662), for back
- * ends that use neither gRPC nor Connect. The request is a form or JSON. The response is the same for all invalid
- * tokens (section 2.2). If the group of the token is suspended, the response is different.
+ * Creates the endpoint `/api/viewer`, which serves ResolveViewer as token introspection (RFC 7662). The request is a
+ * form or JSON. The response is the same for all invalid tokens (section 2.2), except for a suspended group.
  */
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
@@ -56,7 +55,7 @@ export function viewerEndpoint(): Endpoint {
   return restEndpoint({ POST });
 }
 
-/** Returns the response for a token that is not active. Returns undefined for all other errors. */
+/** Returns the response for a token that is not active. Undefined for all other errors. */
 function inactiveBody(error: unknown): object | undefined {
   // Only the caller can show the message to the viewer.
   if (error instanceof UserGroupSuspended)
@@ -82,11 +81,7 @@ export function viewerSessionEndpoint(): Endpoint {
   return restEndpoint({ POST });
 }
 
-/**
- * Returns the response for a valid token. `sub`, `exp`, `aud`, `jti` and `iat` are fields of RFC 7662. `aud`, `jti` and
- * `iat` exist only if the token is a viewer session. All other fields except `active` are specific to this service.
- * Times are in seconds since 1970, rounded down.
- */
+/** Returns the response for a valid token. Times are in seconds since 1970, rounded down. */
 function activeBody(viewer: ResolveViewerResponse, environment: Environment): object {
   const { tokenExpireTime, session } = viewer;
   return {

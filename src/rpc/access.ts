@@ -20,12 +20,12 @@ import { apiTokenIn, credentialIn, tokenFromHeader } from "./credentials.ts";
 import { callError, withoutStackTrace } from "./errors.ts";
 
 /**
- * The callers that may call a method. `open` permits everyone. `any` permits every authenticated caller. A role permits
- * API tokens with this role or a higher role. `admin` permits `ADMIN_TOKEN` as well. `root` permits only `ADMIN_TOKEN`.
+ * The callers that may call a method: everyone (`open`), every authenticated caller (`any`), API tokens with this role
+ * or a higher role, or only `ADMIN_TOKEN` (`root`). `admin` and `any` also permit `ADMIN_TOKEN`.
  */
 export type Access = "open" | "any" | Role | "root";
 
-/** Returns the access policy of each method of a service. The type of `access` requires an entry for every method. */
+/** The type of `access` requires an entry for every method of the service. */
 function policyOf<S extends DescService>(
   { method }: S,
   access: { readonly [name in keyof S["method"]]: Access },
@@ -34,9 +34,8 @@ function policyOf<S extends DescService>(
 }
 
 /**
- * The access policy of each method of all services. If a method has no entry, the service refuses all calls of the
- * method. Open methods reveal nothing about groups. If a right depends on the request, the RPC checks the right with
- * `hasRole`.
+ * The access policy of each method. A method without an entry is refused. Open methods reveal nothing about groups. If
+ * a right depends on the request, the RPC checks the right with `hasRole`.
  */
 export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
@@ -114,18 +113,15 @@ export interface RateLimiters {
   /** Limits the calls of each API token. Undefined if `RATE_LIMIT` is off. */
   readonly tokens: RateLimiter | undefined;
   /**
-   * Limits the failed authentications of each client address. Valid tokens are exempt, because many callers may share
-   * an address. Undefined if `AUTH_FAILURE_LIMIT` is off.
+   * Limits the failed authentications of each client address. Undefined if `AUTH_FAILURE_LIMIT` is off. Valid tokens
+   * are exempt, because many callers may share an address.
    */
   readonly failures: RateLimiter | undefined;
   /** Called for every call that exceeds a limit. */
   readonly onLimited: (name: RateLimitName) => void;
 }
 
-/**
- * The headers that the response of a rate-limited call has in addition to `Retry-After`
- * (draft-ietf-httpapi-ratelimit-headers).
- */
+/** The response headers of a rate-limited call beside `Retry-After` (draft-ietf-httpapi-ratelimit-headers). */
 export const LIMIT_HEADERS = ["ratelimit", "ratelimit-policy"] as const;
 
 const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; readonly limited: string } } = {
@@ -141,10 +137,9 @@ export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): bool
 }
 
 /**
- * Creates the function that authorizes a call and stores the caller in the `CallContext`. If the API token is cached,
- * the function returns or throws immediately. Otherwise, the function returns a promise. The errors are ConnectError
- * Unauthenticated, PermissionDenied or ResourceExhausted. If the store fails, the promise rejects with the error of the
- * store.
+ * Creates the function that authorizes a call and stores the caller in the `CallContext`. Returns a promise only if the
+ * API token is not cached. The errors are ConnectError Unauthenticated, PermissionDenied or ResourceExhausted, and
+ * errors of the store.
  */
 export function authorization({ authenticator, rateLimiters }: Authentication) {
   const limited = (name: RateLimitName, by: Limited) => {
@@ -202,9 +197,8 @@ function unauthenticatedError(reason: keyof typeof FAULTS): ConnectError {
 }
 
 /**
- * Checks whether the API token of a running stream is still valid. If the token is cached, the function returns or
- * throws immediately. Otherwise, the function returns a promise. The errors are ConnectError Unauthenticated or
- * PermissionDenied, EnvironmentNotFound, and errors of the store.
+ * Checks whether the API token of a running stream is still valid. Returns a promise only if the token is not cached.
+ * The errors are ConnectError Unauthenticated or PermissionDenied, EnvironmentNotFound, and errors of the store.
  */
 export function authorizeAgain(
   authenticator: Pick<ApiTokens, "authenticate">,
@@ -221,10 +215,9 @@ export function authorizeAgain(
 }
 
 /**
- * Creates the function that returns the caller of a request. When the worker is busy, the groups of callers take turns.
- * Each environment is a group, and the API tokens of an environment take turns within the group. So an environment with
- * many API tokens does not get more turns. `ADMIN_TOKEN` is a separate group. If the API token is missing or unknown,
- * the caller is the client address. All client addresses share one group, so many addresses do not delay environments.
+ * Creates the function that returns the caller of a request. When the worker is busy, the groups of callers take turns,
+ * and the callers within a group. Each environment is a group of its API tokens, so many API tokens do not get more
+ * turns. All client addresses without a known API token share one group, so they do not delay environments.
  */
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {
@@ -236,10 +229,7 @@ export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf:
   };
 }
 
-/**
- * Creates a function that returns the name of the caller's environment. The function returns undefined if the caller
- * uses `ADMIN_TOKEN`, or if the API token is unknown.
- */
+/** Creates a function that returns the name of the caller's environment. Undefined for root and unknown tokens. */
 export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
   return (headers: HeaderRecord): string | undefined => {
     const environment = lastOwner(authenticator, headers)?.environment;

@@ -62,13 +62,13 @@ export function allRules(isCredential: IsCredential): (desc: DescMessage, messag
   };
 }
 
-/** The reason why a value is invalid. The id is stable. The message contains the remedy. */
+/** The reason why a value is invalid. The id is stable. */
 interface Fault {
   readonly id: string;
   readonly message: string;
 }
 
-/** Returns the message type of a field. Returns undefined for types of google.protobuf. */
+/** Returns the message type of a field, except for types of google.protobuf. */
 function ownTypeOf({ message: type }: DescField): DescMessage | undefined {
   return type?.typeName.startsWith("google.protobuf.") ? undefined : type;
 }
@@ -132,10 +132,7 @@ function hasJson(desc: DescMessage, message: Message): boolean {
   }
 }
 
-/**
- * Returns the first fault of a JSON object. A fault is a value that breaks a rule of the field, or a value that the
- * store would change. Returns undefined if the object has no fault.
- */
+/** Returns the first value of a JSON object that breaks a rule of the field, or that the store would change. */
 function jsonFault(value: JsonObject, rules: JsonRules): Fault | undefined {
   const fault = walk(value, rules.maxDepth, rules.maxDepth);
   if (fault) return fault;
@@ -145,8 +142,7 @@ function jsonFault(value: JsonObject, rules: JsonRules): Fault | undefined {
 }
 
 function walk(value: Json, levelsLeft: number, maxDepth: number): Fault | undefined {
-  // A lone surrogate cannot be stored as UTF-8. protobuf-es refuses lone surrogates in all fields except JSON objects,
-  // so check the strings of JSON objects here.
+  // A lone surrogate cannot be stored as UTF-8. protobuf-es refuses lone surrogates in all fields except JSON objects.
   if (typeof value === "string" && !value.isWellFormed())
     return { id: "json.text", message: "must be well-formed Unicode; it contains a lone surrogate" };
   if (typeof value === "number" && !Number.isFinite(value))
@@ -177,9 +173,8 @@ const MAX_DESCRIPTION = 256;
 export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
- * Pairs of limits. The first number limits the violations in the detail BadRequest. The second number limits the
- * violations in the detail of protovalidate, which is longer. An error uses the first pair that keeps its size at or
- * below `MAX_ERROR_BYTES`. If no pair is small enough, the error uses the last pair.
+ * Pairs of limits: for the violations in the detail BadRequest, and in the longer detail of protovalidate. An error
+ * uses the first pair that keeps its size at or below `MAX_ERROR_BYTES`, or the last pair.
  */
 const LISTED = [
   [MAX_VIOLATIONS, MAX_VIOLATIONS],
@@ -190,8 +185,8 @@ const LISTED = [
 ] as const;
 
 /**
- * Creates the error for a request with violations. The details contain only the first violations, and quotes of the
- * request are truncated. gRPC sends errors in headers. If the headers were large, clients would close the connection.
+ * Creates the error for a request with violations. Lists only the first violations, and truncates quotes of the
+ * request: gRPC sends errors in headers, and clients close a connection with large headers.
  */
 function validationError(violations: readonly Violation[]): ConnectError {
   const first = violations.slice(0, MAX_VIOLATIONS).map(shortened);

@@ -11,10 +11,7 @@ import type { CallTrace } from "../observability/traces/traces.ts";
 import { environmentNameFromMessage } from "./admin/messages.ts";
 import { withoutTokens } from "./credentials.ts";
 
-/**
- * The header with the request id. A caller may send an id. If the caller sends no valid id, the service creates an id.
- * The response contains the id.
- */
+/** The header with the request id. If the caller sends no valid id, the service creates one. */
 export const REQUEST_ID_HEADER = "x-request-id";
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
@@ -23,14 +20,11 @@ export type Received = Pick<RefusedRequest, "method" | "headers" | "protocolName
 
 /**
  * The request and the caller of one call. The transport passes this object to RPCs as Connect's context values. RPCs
- * pass the object to the store as the author of a change. The fields for the audit trail are computed on access,
- * because most calls change nothing.
+ * pass it to the store as the author of a change. Most calls change nothing, so the fields for the audit trail are
+ * computed on access.
  */
 export class CallContext implements ContextValues, ChangeBy {
-  /**
-   * The request id of the caller. If the caller sent no valid id, this is a new id. The id of a caller may contain a
-   * credential.
-   */
+  /** The request id. An id that the caller sent may contain a credential. */
   readonly id: string;
   readonly received: Received;
   // `trustedProxies` is not a `#` field. If this class and Observation used native private fields, a gRPC call would
@@ -52,12 +46,10 @@ export class CallContext implements ContextValues, ChangeBy {
     this.trustedProxies = trustedProxies;
   }
 
-  /** The name of the RPC. Empty if the request is not a call. */
   get method(): string {
     return this.received.method?.name ?? "";
   }
 
-  /** The protocol of the call, for metrics. If the request is not a call, the protocol is `none`. */
   get protocol(): string {
     return this.received.protocolName ?? "none";
   }
@@ -73,7 +65,7 @@ export class CallContext implements ContextValues, ChangeBy {
     return this.principal;
   }
 
-  /** The environment of the caller's API token. @throws ConnectError Internal if the API token has no environment */
+  /** @throws ConnectError Internal if the API token of the caller has no environment */
   get environment(): Environment {
     const environment = this.principal?.environment;
     if (!environment) throw new ConnectError("the call was not authorized", Code.Internal);
@@ -100,7 +92,6 @@ export class CallContext implements ContextValues, ChangeBy {
     return clientAddress(originOf(this.received), this.trustedProxies);
   }
 
-  /** The key by which the rate limiter counts the failed authentications of the client. */
   get clientKey(): string {
     return clientKey(originOf(this.received), this.trustedProxies);
   }
@@ -110,7 +101,6 @@ export class CallContext implements ContextValues, ChangeBy {
     return headers["grpc-timeout"] !== undefined || headers["connect-timeout-ms"] !== undefined;
   }
 
-  /** Returns the log fields of the request. If the API token is known, includes the log fields of the caller. */
   logFields() {
     const fields = { request_id: this.id };
     if (!this.bearer) return fields;
@@ -123,8 +113,7 @@ export class CallContext implements ContextValues, ChangeBy {
     };
   }
 
-  // Interceptors may keep values on this object, each with a key. `get`, `set` and `delete` access such a value, as in
-  // Connect.
+  // The values that the transport keeps on this object, by key.
 
   get<T>(key: ContextKey<T>): T {
     return key.id in this ? ((this as unknown as { readonly [id: symbol]: T })[key.id] as T) : key.defaultValue;
@@ -140,10 +129,7 @@ export class CallContext implements ContextValues, ChangeBy {
   }
 }
 
-/**
- * Returns the environment that a request names. Returns undefined if the request names no environment, or if the name
- * is invalid.
- */
+/** Returns the environment that a request names. Undefined if the name is missing or invalid. */
 function namedEnvironment(input: Message | undefined) {
   const { environment } = (input ?? {}) as { readonly environment?: EnvironmentNameMessage };
   return environment && parseEnvironmentName(formatEnvironmentName(environmentNameFromMessage(environment)));

@@ -4,10 +4,7 @@ import { isIntactToken } from "../domain/token.ts";
 import { REDACTED, SESSION_IN_TEXT, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { isSession } from "../sessions/session.ts";
 
-/**
- * Returns whether a string is a credential. Ids and names must not be credentials, because more people can read
- * ids and names.
- */
+/** Returns whether a string is a credential. Ids and names must not be, because more people can read them. */
 export type IsCredential = (text: string) => boolean;
 
 /** Recognizes tokens of this service, viewer sessions, and the current credentials of the settings. */
@@ -20,20 +17,17 @@ export const CREDENTIAL_HEADERS = ["authorization", "explo-authorization"] as co
 
 const SCHEME = /^(?:token|bearer) +([\x21-\x7e]+) *$/i;
 
-/** Returns the token in `Token TOKEN` or `Bearer TOKEN`. Returns undefined if the value has another form. */
+/** Returns the token in `Token TOKEN` or `Bearer TOKEN`. Undefined if the value has another form. */
 export function tokenFromHeader(value: string): string | undefined {
   return SCHEME.exec(value)?.[1];
 }
 
-/**
- * Returns the value of the first header in `CREDENTIAL_HEADERS` that is present. Returns null if both headers are
- * missing.
- */
+/** Returns the value of the first header in `CREDENTIAL_HEADERS` that is present. */
 export function credentialIn(headers: HeaderRecord): string | null {
   return headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
 }
 
-/** Returns the API token of a request. Returns undefined if the header is missing or malformed. */
+/** Returns the API token of a request. Undefined if the header is missing or malformed. */
 export function apiTokenIn(headers: HeaderRecord): string | undefined {
   return tokenFromHeader(credentialIn(headers) ?? "");
 }

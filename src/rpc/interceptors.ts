@@ -21,10 +21,7 @@ import { refusedError } from "./refusal-errors.ts";
 interface InterceptorDeps extends Observers {
   /** Aborts when the service begins to shut down. */
   readonly shutdownSignal: AbortSignal;
-  /**
-   * Called before a NotFound error is returned. If the store may have lost data, the promise rejects, and the call
-   * fails with the error of the promise.
-   */
+  /** Called before a NotFound error is returned. Rejects with the error of the call if the store may have lost data. */
   readonly confirmMissing: () => Promise<void>;
   readonly isCredential: IsCredential;
 }
@@ -32,15 +29,12 @@ interface InterceptorDeps extends Observers {
 type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
 
 /**
- * Creates the interceptor of all calls. The interceptor observes and validates each call, and ends the call at its
- * deadline. The interceptor also adds the request id to the response, and converts failures to errors for the caller.
+ * Creates the interceptor of all calls. It observes and validates each call, ends the call at its deadline, adds the
+ * request id to the response, and converts failures to errors for the caller.
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { shutdownSignal, isCredential } = deps;
-  /**
-   * Returns the compiled check of a request type. Compiles it at the first request of the type, because compiling all
-   * checks at the start would delay the start.
-   */
+  // Compiles the check of a type at its first request, because compiling all checks would delay the start.
   const plainCheckOf = memoize((input: DescMessage) => compilePlainTextCheck(input, isCredential));
   let allRules: ReturnType<typeof import("./all-rules.ts")["allRules"]> | undefined;
   const loadRules = async () => (allRules ??= (await loadAllRules()).allRules(isCredential));
@@ -87,10 +81,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
 
 const identity = (error: unknown) => error;
 
-/**
- * Looks up a token of the settings again. Returns true if the environment of the token was deleted, and a new
- * environment has replaced the deleted environment.
- */
+/** Looks up a token of the settings again. @returns whether a new environment has replaced its deleted environment */
 async function lookUpAgain(call: CallContext): Promise<boolean> {
   const { caller } = call;
   const principal = caller.role === "root" ? undefined : await caller.lookUpAgain?.();
@@ -99,10 +90,7 @@ async function lookUpAgain(call: CallContext): Promise<boolean> {
   return true;
 }
 
-/**
- * Runs a unary call. Rejects at the deadline, or when the caller disconnects. If the call is rejected, the handler
- * still finishes, but the response of the handler is dropped.
- */
+/** Runs a unary call. Rejects at the deadline, or when the caller disconnects; the handler still finishes. */
 function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   const { signal } = req;
   return new Promise((resolve, reject) => {
@@ -115,10 +103,7 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-/**
- * Loads protovalidate. A process calls this function after the process has begun to listen. If protovalidate were
- * loaded earlier, it would take a quarter of the start time.
- */
+/** Loads protovalidate after the process has begun to listen. Earlier, it would take a quarter of the start time. */
 export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");
 }
@@ -137,8 +122,7 @@ async function* passOn<T>(
   let error: ConnectError | undefined = new ConnectError("the client disconnected", Code.Canceled);
   try {
     yield* messages;
-    // If a client resets a stream, the request may end one turn of the event loop before the signal aborts. So wait for
-    // one turn.
+    // If a client resets a stream, the request may end one turn of the event loop before the signal aborts.
     await setImmediate();
     // A shutdown ends streams with success.
     error = signal.reason === shutdownSignal.reason ? undefined : abortError(signal);
@@ -150,10 +134,7 @@ async function* passOn<T>(
   }
 }
 
-/**
- * Returns the error for an aborted stream. A failure after the abort is not a fault of the server, so the error does
- * not contain the failure. Returns undefined if the stream was not aborted.
- */
+/** Returns the error for an aborted stream. A failure after the abort is no fault of the server, so it is dropped. */
 function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
   const { code } =
     ((failure instanceof ConnectError ? failure.cause : failure) as { code?: unknown } | undefined) ?? {};
@@ -174,7 +155,6 @@ async function* readMessages(request: StreamRequest, observation: Observation) {
   }
 }
 
-/** Checks and yields each message. @param rules throws for an invalid message */
 async function* validated<M extends Message>(
   messages: AsyncIterable<M>,
   desc: DescMessage,

@@ -28,7 +28,7 @@ export function groupFieldsMessage({
   return properties === undefined ? { name, mapping } : { name, mapping, properties };
 }
 
-/** Returns the user group in a request that creates or imports a group. By default, the name is the id. */
+/** Returns the user group of a request. By default, the name is the id. */
 export function groupFromMessage(
   providedId: string,
   { name = providedId, mapping, properties, expireTime }: GroupMessage,
@@ -39,10 +39,7 @@ export function groupFromMessage(
 type GroupMessage = Pick<GroupFields, "mapping"> &
   Partial<Omit<GroupFields, "expireTime">> & { readonly expireTime?: Timestamp | undefined };
 
-/**
- * @param token the token in the message. By default, this is the token of the group. If the group is suspended, the
- *   default is empty
- */
+/** @param token default: the token of the group; empty if the group is suspended */
 export function userGroupMessage(group: UserGroup, token = group.suspension ? "" : group.token): UserGroupMessage {
   return {
     $typeName: "usergroup.v1.UserGroup",
@@ -73,12 +70,11 @@ export const TAG_MESSAGES: { readonly [tag in EnvironmentTag | "none"]: ApiEnvir
   Testing: ApiEnvironmentTag.TESTING,
 };
 
-/** Returns the environment tag of an enum value. Returns undefined if the value stands for no tag. */
 export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undefined {
   return (["Customer", "Testing"] as const).find((tag) => TAG_MESSAGES[tag] === value);
 }
 
-/** Converts milliseconds since 1970 to a Timestamp. Returns undefined if the time is undefined. */
+/** Converts milliseconds since 1970 to a Timestamp. */
 export function timestamp(ms: number): Timestamp;
 export function timestamp(ms: number | undefined): Timestamp | undefined;
 export function timestamp(ms: number | undefined): Timestamp | undefined {

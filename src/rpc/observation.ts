@@ -26,10 +26,7 @@ export interface Observers {
 
 /** Counts, times, logs and traces one call from its start to its end. */
 export class Observation {
-  /**
-   * Whether the request caused the failure. If true, the failure is not logged as a server fault, even if its code is
-   * the code of a server fault.
-   */
+  /** Whether the request caused the failure. Such a failure is not logged as a server fault, whatever its code is. */
   isRequestFault = false;
   // CallContext explains why these fields are not `#` fields.
   private readonly observers: Observers;
@@ -81,26 +78,20 @@ export class Observation {
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
     if (!hasLine) logger.debug(fields, isFault ? "call failed" : error ? "call refused" : "call");
-    // This code usually means that Redis is down. Most outages of Redis end without the help of an operator, so the
-    // level is only `warn`.
+    // Usually, Redis is down. Most outages of Redis end without the help of an operator.
     else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
     else logger.error(fields, "call failed");
   }
 }
 
-/**
- * Returns the reason of an error. An error of the transport in a stream has no reason. In this case, returns the code.
- */
+/** Returns the reason of an error, or the code of an error of the transport in a stream, which has no reason. */
 function reasonOf({ code, details }: ConnectError): string {
   for (const detail of details)
     if ("desc" in detail && detail.desc === ErrorInfoSchema) return (detail.value as { reason: string }).reason;
   return codeToString(code).toUpperCase();
 }
 
-/**
- * Begins the trace of a call. Returns undefined if the call is not sampled. Health checks, reflection, and requests of
- * unknown methods have no traces.
- */
+/** Begins the trace of a sampled call. Health checks, reflection, and requests of unknown methods have no traces. */
 function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received }: CallContext): CallTrace | undefined {
   const { method, headers, arrived } = received;
   if (!method || method.parent.typeName.startsWith("grpc.")) return undefined;
@@ -114,7 +105,7 @@ function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received 
     environment: environment && formatEnvironmentName(environment),
     started: arrived,
     traceparent: headerValue(headers, "traceparent"),
-    // If the value contains a token, drop the value, because the collector would receive the token.
+    // Never send a token to the collector.
     tracestate: tracestate !== null && withoutTokens(tracestate, headers) === tracestate ? tracestate : null,
   });
 }
@@ -127,16 +118,13 @@ interface NamesGroup {
   readonly userGroup?: { readonly providedId?: unknown };
 }
 
-/**
- * Returns the id of the group of a call as a log field. If the call has no authenticated caller, omits the id, because
- * an unauthenticated client could send any id.
- */
+/** Returns the id of the group of an authenticated call as a log field. Other clients could send any id. */
 function groupFields({ principal, input }: CallContext, output: Message | undefined) {
   if (!principal) return {};
   const request = input as NamesGroup | undefined;
   const response = output as NamesGroup | undefined;
   const byId = request?.group?.case === "userGroupId" ? request.group.value : undefined;
   const id = request?.userGroupId ?? byId ?? response?.userGroup?.providedId ?? response?.providedId;
-  // If the id is too long, validation has refused the request. So omit the id.
+  // Validation has refused a longer id.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

@@ -15,20 +15,16 @@ import { no_token as noTokenOption, visible as visibleOption } from "../../gen/u
 import { isVisible } from "../domain/visible-text.ts";
 import type { IsCredential } from "./credentials.ts";
 
-/**
- * Returns true only if the value of a field certainly satisfies the rules of the field. Returns false if protovalidate
- * must check the value. If the field is unset, the value may be undefined.
- */
+/** Returns false if protovalidate must check the value of a field. The value of an unset field may be undefined. */
 type IsSure = (value: unknown) => boolean;
 
 const always: IsSure = () => true;
 const never: IsSure = () => false;
 
 /**
- * Compiles a check that recognizes plain messages. In a plain message, all text fields are valid, and all lists, maps
- * and messages are empty. If the check accepts a message, protovalidate would accept the message too, so the caller can
- * skip protovalidate. Skipping protovalidate saves 13 to 22 % of the CPU of a call. If a type has a rule that the check
- * does not support, the check accepts no message of the type.
+ * Compiles a check that accepts plain messages: all texts are valid, and all lists, maps and messages are empty. It
+ * accepts no message that protovalidate would refuse, and no message of a type with an unsupported rule. Skipping
+ * protovalidate for plain messages saves 13 to 22 % of the CPU of a call.
  */
 export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredential): (message: Message) => boolean {
   const checkOf = (field: DescField) => ({ name: field.localName, isSure: fieldCheck(field, isCredential) });
@@ -91,7 +87,7 @@ function textCheck(
   };
 }
 
-/** Returns whether a list, map or message field is empty. An empty field has no content to which rules could apply. */
+/** Returns whether a list, map or message field is empty, so that rules could not apply to its content. */
 const isEmpty: IsSure = (value) => {
   if (value === undefined) return true;
   if (typeof value !== "object" || value === null || "$typeName" in value) return false;
@@ -107,10 +103,7 @@ function hasOnly(rules: Message, desc: DescMessage, names: readonly string[]): b
 
 const regExpOf = memoize((pattern: string) => new RegExp(pattern, "u"));
 
-/**
- * Matches a text against a pattern of the proto files. The patterns are character classes between anchors, which RegExp
- * matches in linear time.
- */
+/** The patterns of the proto files are character classes between anchors, which RegExp matches in linear time. */
 export function regexMatch(pattern: string, against: string): boolean {
   return regExpOf(pattern).test(against);
 }

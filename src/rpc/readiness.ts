@@ -2,10 +2,7 @@ import { sharedResult } from "../domain/shared-result.ts";
 import type { ReadyKind, StoreProbe } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 
-/**
- * The time for which the result of a check is reused, in milliseconds. The time is short, so that probes detect an
- * outage quickly.
- */
+/** The time for which the result of a check is reused, in milliseconds. Short, so that probes detect an outage soon. */
 export const PROBE_KEPT_MS = 100;
 
 interface ReadinessDeps {
@@ -15,8 +12,8 @@ interface ReadinessDeps {
 }
 
 /**
- * Checks the store for probes. Unauthenticated clients can send probes, so probes must not overload the store. So at
- * most one check of each kind runs at a time. All probes within `PROBE_KEPT_MS` share the result of the check.
+ * Checks the store for probes. Unauthenticated clients can send probes, so at most one check of each kind runs at a
+ * time, and all probes within `PROBE_KEPT_MS` share its result.
  */
 export class Readiness {
   readonly #checks: { readonly [kind in ReadyKind]: () => Promise<boolean> };

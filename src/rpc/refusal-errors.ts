@@ -10,13 +10,9 @@ import { Observation, type Observers } from "./observation.ts";
 /** The maximum length of a message of the transport, in UTF-16 units. */
 const MAX_TEXT = 256;
 
-/**
- * Patterns of protobuf-es' error messages for invalid JSON, each with the message for the caller.
- * refusal-errors.test.ts tests the patterns with protobuf-es.
- */
+/** Patterns of protobuf-es' error messages, each with the message for the caller. refusal-errors.test.ts tests them. */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
-  // protobuf-es and the call stack limit the nesting during decoding. Validation has a lower limit, but runs after
-  // decoding. The message contains the lower limit.
+  // The message contains the limit of validation, which is lower but runs later.
   [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may have at most 32 levels"],
   [/duplicate object key/, "a JSON object has a duplicate key; send each key once"],
 ];
@@ -28,11 +24,9 @@ const DEADLINE_EXCEEDED =
 const RETRY_AFTER_SECONDS = 1;
 
 /**
- * Returns the function that counts and logs a refused request. The function returns the error for the caller of the
- * request.
+ * Returns the function that counts and logs a refused request, and returns the error for its caller.
  *
- * @param environmentOf returns the name of the caller's environment for the metrics. By default, the metrics contain no
- *   environment
+ * @param environmentOf returns the name of the caller's environment for the metrics. Default: none
  */
 export function observeRefusals(
   observers: Observers,
@@ -43,8 +37,7 @@ export function observeRefusals(
     const call = contextValues ? callOf(contextValues) : new CallContext(request);
     const started = performance.now() - Math.max(0, Date.now() - arrived);
     const observation = new Observation(observers, call, started);
-    // These refusals are faults of the server: an unexpected error of authorization or of an endpoint, and a response
-    // that cannot be encoded.
+    // These refusals are faults of the server.
     observation.isRequestFault = !["unauthorized", "unencodable", "endpoint"].includes(refusal.kind);
     const cause = refusal.kind === "overloaded" ? refusal.cause : refusal.kind;
     if (isOverload(cause)) observers.metrics.overloaded(cause, environmentOf(request.headers));
@@ -52,10 +45,7 @@ export function observeRefusals(
   };
 }
 
-/**
- * Creates the error for a refused request. Replaces messages of libraries, because these messages may quote the
- * request.
- */
+/** Creates the error for a refused request. Replaces messages of libraries, because they may quote the request. */
 export function refusedError(
   refusal: Refusal,
   { method, protocolName }: Pick<RefusedRequest, "method" | "protocolName">,
@@ -172,10 +162,7 @@ export function malformed(message: string, violations: readonly FieldViolation[]
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
 }
 
-/**
- * Returns the error of protobuf-es that contains the invalid field. This is `error` or the cause of `error`. Returns
- * undefined if neither of them contains a field.
- */
+/** Returns the error of protobuf-es that contains the invalid field: `error`, its cause, or none. */
 function fieldErrorOf(error: unknown) {
   if (isFieldError(error)) return error;
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;

@@ -31,10 +31,7 @@ export interface RouteDeps extends HealthDeps, AdminDeps {
   readonly reflection: boolean;
 }
 
-/**
- * Loads files for reflection. The copy of protovalidate's file in `proto/` has only some rules, so reflection serves
- * the complete file of protovalidate.
- */
+/** The copy of protovalidate's file in `proto/` has only some rules, so reflection serves the complete file. */
 async function loadErrorFiles(): Promise<readonly DescFile[]> {
   const { file_buf_validate_validate } = await import("@bufbuild/protovalidate/gen/buf/validate/validate_pb.js");
   return [file_google_rpc_error_details, file_buf_validate_validate];

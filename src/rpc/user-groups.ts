@@ -16,10 +16,7 @@ const NAMES = CHANGEABLE.map(({ name }) => name);
 /** Creates UserGroupService. @param defaultGraceMs the default grace period of a rotated token, in milliseconds */
 export function userGroupService(store: UserGroupStore, defaultGraceMs: number) {
   return {
-    /**
-     * Returns the stored group. If the group does not exist, and the role of the caller permits it, creates the group
-     * from the request.
-     */
+    /** Creates a missing group only if the role of the caller permits it. */
     async getUserGroup(request, { values }) {
       const call = callOf(values);
       const { userGroupId } = request;

@@ -49,10 +49,7 @@ export function viewerService({ userGroups, sessions, metrics, lastResolves }: V
       };
     },
 
-    /**
-     * Creates a viewer session for the token of a group. If the caller has the role `read` or a higher role, the
-     * request may contain the id of the group instead of the token.
-     */
+    /** A request with the id of the group, instead of its token, needs the role `read` or a higher role. */
     async createViewerSession(request, { values }) {
       const call = callOf(values);
       const { group, audience, ttl, viewerId, origin, propertyKeys, claims } = request;
@@ -88,9 +85,8 @@ interface ResolvedViewer {
 }
 
 /**
- * Finds the group of a user group token or of a viewer session, even if the group is suspended.
- *
- * @param presented `audience`: the audience that a session must have. If empty, a session may have any audience
+ * Finds the group of a user group token or of a viewer session, even if the group is suspended. If `audience` is not
+ * empty, a session must have this audience.
  */
 export async function viewerOf(
   { userGroups, sessions }: Pick<ViewerDeps, "userGroups"> & { readonly sessions: Pick<ViewerSessions, "resolve"> },

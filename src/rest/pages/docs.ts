@@ -2,10 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
-/**
- * The page can load files only from the service that serves the page. Images in its style sheet are also allowed. The
- * page can call only this service, so it cannot send the token to another host.
- */
+/** The page can load files only from this service, and call only this service, so the token cannot leave the host. */
 const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -32,8 +29,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// Swagger UI must not use its validator, because the validator runs on another site. Swagger UI must not read options
-// from the URL, because the author of a link could set these options.
+// The validator of Swagger UI runs on another site. The author of a link could set options in the URL.
 const START = `/* Masks API tokens in their fields, and in the command that repeats a call. */
 const masked = ({ React }) => ({
   wrapComponents: {

@@ -42,8 +42,7 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
       const { caller } = callOf(values);
       const name = targetName(caller, request.environment);
       const own = caller.environment;
-      // ADMIN_TOKEN may read the events of deleted environments with this name. An API token may read only the events
-      // of its own environment.
+      // Only ADMIN_TOKEN may read the events of deleted environments with this name.
       const all = await environments.findAll(name);
       const shown = own ? all.filter(({ number }) => number === own.number) : all;
       const scope = ["ListAuditEvents", environmentPath(name), JSON.stringify(filter)];

@@ -12,13 +12,12 @@ export const POLL_MS = 500;
 export const EVENTS_PAGE = 200;
 
 /**
- * Limits the number of event streams of this worker, and reads new events for the streams. If several streams wait for
- * events after the same position, the streams share one read per interval. If a stream is behind, it reads pages from
- * the store by itself.
+ * Limits the number of event streams of this worker, and reads new events for them. Streams at the same position share
+ * one read per interval. A stream that is behind reads from the store by itself.
  */
 export class EventWatchers {
   readonly #store: EventStore;
-  /** The number of streams per environment, by environment number. */
+  /** The number of streams, by environment number. */
   readonly #counts = new Map<number, number>();
   #total = 0;
   /** Resolves at the end of the current interval. Undefined if no stream waits. */
@@ -45,10 +44,7 @@ export class EventWatchers {
     };
   }
 
-  /**
-   * Waits until the current interval ends. After the wait, reads the events after a position. Rejects with the errors
-   * of the store.
-   */
+  /** Reads the events after a position at the end of the current interval. Rejects with the errors of the store. */
   async next(environment: Environment, position: EventPosition): Promise<EventPage> {
     this.#tick ??= setTimeout(POLL_MS).then(() => {
       this.#tick = undefined;

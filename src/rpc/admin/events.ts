@@ -18,7 +18,7 @@ import { suspensionMessage, timestamp } from "../messages.ts";
 import { EVENTS_PAGE, EventWatchers, POLL_MS } from "./event-watchers.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
-/** The time after which a silent stream sends a heartbeat, in milliseconds. Proxies end a stream silent for a minute. */
+/** The time after which a silent stream sends a heartbeat, in milliseconds. Proxies end it after a silent minute. */
 const HEARTBEAT_MS = 15_000;
 
 /** The lifetime of a stream, in milliseconds. The transport would end the stream later, but with an error. */

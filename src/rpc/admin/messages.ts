@@ -19,7 +19,6 @@ function roleMessage(role: Role): RoleEnum {
   return RoleEnum[role.toUpperCase() as Uppercase<Role>];
 }
 
-/** Returns the role of an enum value. Returns undefined if no role has this value. */
 export function roleFromMessage(value: RoleEnum): Role | undefined {
   return ROLES.find((role) => roleMessage(role) === value);
 }
@@ -28,7 +27,7 @@ type Timestamped<R> = {
   readonly [name in keyof R]: name extends `${string}Time` ? Timestamp | Extract<R[name], undefined> : R[name];
 };
 
-/** Converts each field whose name ends in `Time`, from milliseconds since 1970 to a Timestamp. */
+/** Converts each field whose name ends in `Time`. */
 export function withTimestamps<R extends object>(record: R): Timestamped<R> {
   const entries = Object.entries(record).map(([name, value]) => [
     name,
@@ -46,10 +45,7 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   };
 }
 
-/**
- * Creates the message of an API token of the settings. The message has only these fields, because the store has no
- * record of the token.
- */
+/** Creates the message of an API token of the settings, of which the store has no record. */
 export function settingsTokenMessage({ id, displayName, role }: Principal) {
   return { id, displayName, role: role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role) };
 }

@@ -22,8 +22,7 @@ export function metricsRpcs({ readHistory }: AdminDeps) {
       const path = (caller.environment || named) && environmentPath(targetName(caller, named));
       const history = await readHistory({
         method: method || undefined,
-        // If the caller has an environment, select by the number of the environment. A deleted environment with the
-        // same name may have belonged to another owner.
+        // A deleted environment with the same name may have belonged to another owner.
         environmentNumber: caller.environment?.number,
         environmentPath: caller.environment ? undefined : path,
         after: timeOf(startTime) ?? 0,

@@ -40,7 +40,7 @@ export interface AdminDeps {
   readonly webhooks: WebhookStore;
   readonly webhookAllow: readonly Network[];
   readonly sendTest: (environment: Environment, target: WebhookTarget) => Promise<TestResult>;
-  /** Returns the samples of the last hour. Returns undefined if the supervisor does not answer. */
+  /** Returns the samples of the last hour. Undefined if the supervisor does not answer. */
   readonly readHistory: (query: HistoryQuery) => Promise<HistoryAnswer | undefined>;
   /** Accepts the data in Redis that the service has refused, for example after Redis was emptied. */
   readonly acceptData: () => Promise<void>;
@@ -54,8 +54,7 @@ export interface AdminDeps {
 export type AdminRpcs = ServiceImpl<typeof AdminService>;
 
 /**
- * Returns the environment of a call of AdminService. If the caller uses an API token, this is the environment of the
- * token. If the caller uses `ADMIN_TOKEN`, this is the environment in the request.
+ * Returns the environment of a call of AdminService: that of the API token, or for `ADMIN_TOKEN` that of the request.
  *
  * @throws ConnectError InvalidArgument or PermissionDenied; EnvironmentNotFound; errors of the store
  */
@@ -68,7 +67,7 @@ export async function targetOf(
   return caller.environment ?? environments.find(name);
 }
 
-/** Returns a function that implements an RPC of one environment. The function calls `targetOf` for the RPC. */
+/** Returns a function that implements an RPC of one environment. It finds the environment with `targetOf`. */
 export function environmentRpc(environments: Pick<EnvironmentStore, "find">) {
   return <Request extends { readonly environment?: EnvironmentNameMessage }, Response>(
     serve: (environment: Environment, request: Request, call: CallContext) => Promise<Response>,
@@ -79,11 +78,7 @@ export function environmentRpc(environments: Pick<EnvironmentStore, "find">) {
     };
 }
 
-/**
- * Returns the name of the environment of a call. Does not check that the environment exists.
- *
- * @throws ConnectError InvalidArgument or PermissionDenied
- */
+/** Returns the name of the environment of a call. @throws ConnectError InvalidArgument or PermissionDenied */
 export function targetName(
   { environment: own }: Principal,
   named: EnvironmentNameMessage | undefined,
@@ -104,7 +99,6 @@ function otherEnvironment(own: string) {
 
 const DEFAULT_PAGE_SIZE = 100;
 
-/** The length of the scope digest in a page token, in characters. */
 const SCOPE_LENGTH = 12;
 
 export interface PageOf {
@@ -116,8 +110,8 @@ export interface PageOf {
 export type Scope = readonly string[];
 
 /**
- * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the key of the last item on
- * the previous page. If the list has a scope, the page token contains the digest of the scope before the key.
+ * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the digest of the scope, if
+ * any, and the key of the last item on the previous page.
  *
  * @param isKey returns whether a string can be a key of the list
  * @throws InvalidPageToken
@@ -134,7 +128,6 @@ export function pageRequest(
   return { after, size };
 }
 
-/** Returns the token of the next page. Empty if this page is the last page. */
 export function nextPageToken(next: string | undefined, scope?: Scope): string {
   return next === undefined ? "" : Buffer.from(digestOf(scope) + next).toString("base64url");
 }

@@ -17,10 +17,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
       };
     },
 
-    /**
-     * Each call re-encrypts one page. Only the call for the first page writes an audit event. If `validate_only` is
-     * set, no call writes an audit event.
-     */
+    /** Each call re-encrypts one page. Only the first call writes an audit event, and none with `validate_only`. */
     reencryptUserGroupTokens: environmentRpc(environments)(async (environment, request, call) => {
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
       const page = pageRequest(request, (id) => id.length <= MAX_ID_LENGTH, scope);

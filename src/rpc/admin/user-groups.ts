@@ -93,10 +93,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       return {};
     }),
 
-    /**
-     * Returns a page of groups. If the page contains tokens, the audit trail must first store an event about the
-     * export. If the audit trail cannot store the event, the call fails.
-     */
+    /** A page with tokens is returned only after the audit trail has stored an event about the export. */
     exportUserGroups: inEnvironment(async (environment, request, call) => {
       const { includeTokens } = request;
       const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
@@ -112,11 +109,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       };
     }),
 
-    /**
-     * The call succeeds even if some groups cannot be imported. The results contain an error for each of these groups.
-     * If `validate_only` is not set, a metric counts the results, and a log line contains the number of errors by
-     * reason.
-     */
+    /** The call succeeds even if some groups cannot be imported. The results contain their errors. */
     importUserGroups: inEnvironment(async (environment, request, call) => {
       requireDifferent(request.userGroups);
       const given = request.userGroups.map((group) => ({
@@ -148,10 +141,7 @@ export function userGroupRpcs(deps: AdminDeps) {
   } satisfies Partial<AdminRpcs>;
 }
 
-/**
- * Returns the suspension of an imported group. Returns undefined if the reason is `EXPIRED`, because such a suspension
- * follows from the expiry time of the group.
- */
+/** Returns the suspension of an imported group. If the reason is `EXPIRED`, it follows from the expiry time. */
 function suspensionOf({ suspension }: ImportedMessage): Suspension | undefined {
   if (!suspension || suspension.reason === EXPIRED) return undefined;
   const { reason, message, suspendTime, until } = suspension;
@@ -167,9 +157,7 @@ function deletionTarget({ userGroupId: providedId, currentToken: token }: Delete
   return token === "" ? { by: "id", providedId } : { by: "token", token };
 }
 
-/**
- * @throws InvalidPageToken if the page token is malformed, or belongs to another environment, prefix, search or method
- */
+/** @throws InvalidPageToken */
 function userGroupPage(
   method: string,
   environment: EnvironmentName,
@@ -212,10 +200,7 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
   };
 }
 
-/**
- * Refuses an import if two groups have the same id or the same token. Also refuses an import if the id or name of a
- * group is a token of the import.
- */
+/** Refuses an import with an id or token that occurs twice, or with a token as the id or name of a group. */
 function requireDifferent(groups: readonly ImportedMessage[]): void {
   const ids = new Set<string>();
   const tokens = new Set<string>();
@@ -246,7 +231,7 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
 
 /** Returns the fields of the error that a call for this single group would return. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
-  // Only operators may import groups, so the message may contain details for operators.
+  // Only operators may import groups.
   const error = toCallError(failure, { isForOperator: true });
   const [info] = error.findDetails(ErrorInfoSchema);
   return {
