@@ -178,16 +178,12 @@ function expectation(field: DescField | DescOneof): string {
     const isNumber = field.scalar !== ScalarType.STRING && field.scalar !== ScalarType.BYTES;
     return `must be a ${isNumber ? "whole number" : "string in well-formed Unicode"}, and must occur only once`;
   }
-  switch (field.message.typeName) {
-    case "google.protobuf.Struct":
-      return "must be a JSON object, and must occur only once";
-    case "google.protobuf.Duration":
-      return 'must be a duration in seconds, such as "300s"';
-    case "google.protobuf.Timestamp":
-      return 'must be a time of RFC 3339, such as "2027-01-31T12:00:00Z"';
-    case "google.protobuf.FieldMask":
-      return 'must be a comma-separated list of fields in lowerCamelCase, such as "name,properties"';
-    default:
-      return "is not of the right type";
-  }
+  return EXPECTED_JSON[field.message.typeName] ?? "is not of the right type";
 }
+
+const EXPECTED_JSON: { readonly [typeName: string]: string } = {
+  "google.protobuf.Struct": "must be a JSON object, and must occur only once",
+  "google.protobuf.Duration": 'must be a duration in seconds, such as "300s"',
+  "google.protobuf.Timestamp": 'must be a time of RFC 3339, such as "2027-01-31T12:00:00Z"',
+  "google.protobuf.FieldMask": 'must be a comma-separated list of fields in lowerCamelCase, such as "name,properties"',
+};

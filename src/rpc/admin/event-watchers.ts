@@ -17,9 +17,8 @@ export const EVENTS_PAGE = 200;
  */
 export class EventWatchers {
   readonly #store: EventStore;
-  /** The number of streams, by environment number. */
-  readonly #counts = new Map<number, number>();
-  #total = 0;
+  /** An entry for each open stream. */
+  readonly #streams = new Set<{ readonly number: number }>();
   /** Resolves at the end of the current interval. Undefined if no stream waits. */
   #tick: Promise<void> | undefined;
   /** The reads in the current interval, by environment and position. */
@@ -31,17 +30,12 @@ export class EventWatchers {
 
   /** Counts a stream. @returns a function to call when the stream ends @throws TooManyWatchers */
   enter({ number }: Environment): () => void {
-    const count = this.#counts.get(number) ?? 0;
+    const count = [...this.#streams].filter((each) => each.number === number).length;
     if (count >= MAX_WATCHERS.environment) throw new TooManyWatchers(MAX_WATCHERS.environment, "the environment");
-    if (this.#total >= MAX_WATCHERS.worker) throw new TooManyWatchers(MAX_WATCHERS.worker, "the worker");
-    this.#total++;
-    this.#counts.set(number, count + 1);
-    return () => {
-      this.#total--;
-      const left = (this.#counts.get(number) ?? 1) - 1;
-      if (left > 0) this.#counts.set(number, left);
-      else this.#counts.delete(number);
-    };
+    if (this.#streams.size >= MAX_WATCHERS.worker) throw new TooManyWatchers(MAX_WATCHERS.worker, "the worker");
+    const stream = { number };
+    this.#streams.add(stream);
+    return () => void this.#streams.delete(stream);
   }
 
   /** Reads the events after a position at the end of the current interval. Rejects with the errors of the store. */

@@ -19,6 +19,7 @@ import type {
 import { parseWebhookUrl } from "../../domain/webhook-url.ts";
 import { invalidField } from "../errors.ts";
 import { maskedFields, timeOf, timestamp } from "../messages.ts";
+import { withTimestamps } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, environmentRpc } from "./requests.ts";
 
 const UPDATED_FIELDS = ["display_name", "url", "event_types", "enabled"] as const;
@@ -99,22 +100,13 @@ const STATES: { readonly [state in WebhookState]: State } = {
 };
 
 function webhookMessage(webhook: Webhook) {
-  const { id, displayName, url, eventTypes, state, failedAttempts } = webhook;
-  return {
-    id,
-    displayName,
-    url,
-    eventTypes: [...eventTypes],
-    state: STATES[state],
-    createTime: timestamp(webhook.createTime),
-    updateTime: timestamp(webhook.updateTime),
-    previousSecretExpireTime: timestamp(webhook.previousSecretExpireTime),
-    deliveredTime: timestamp(Math.floor(webhook.cursor / 1000)),
-    lastSuccessTime: timestamp(webhook.lastSuccessTime),
-    failureStartTime: timestamp(webhook.failingSince),
-    failedAttempts,
-    nextAttemptTime: timestamp(webhook.nextAttemptTime),
-  };
+  return withTimestamps({
+    ...webhook,
+    eventTypes: [...webhook.eventTypes],
+    state: STATES[webhook.state],
+    deliveredTime: Math.floor(webhook.cursor / 1000),
+    failureStartTime: webhook.failingSince,
+  });
 }
 
 function resultMessage({ outcome, status = 0, durationMs }: TestResult) {
