@@ -63,7 +63,7 @@ export const GET: Verb = {
   toBody: (group, { newUserGroup }: GetUserGroupResponse, { name, properties }: GetUserGroupRequest) => ({
     success: 1,
     new_user_group: newUserGroup,
-    // interface.md: the response echoes the name and the properties of the request, even if the group has others.
+    // The response echoes the name and the properties of the request, even if the stored values differ.
     user_group: {
       team_id: Number(group.teamId),
       token: group.token,
