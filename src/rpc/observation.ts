@@ -26,7 +26,7 @@ export interface Observers {
 
 /** Counts, times, logs and traces one call from its start to its end. */
 export class Observation {
-  /** Whether the request caused the failure. Such a failure is not logged as a server fault, whatever its code is. */
+  /** Whether the request caused the failure. Such a failure is never logged as a server fault. */
   isRequestFault = false;
   // CallContext explains why these fields are not `#` fields.
   private readonly observers: Observers;

@@ -45,7 +45,7 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   };
 }
 
-/** Creates the message of an API token of the settings, of which the store has no record. */
+/** Creates the message of an API token of the settings. The store has no record of the token. */
 export function settingsTokenMessage({ id, displayName, role }: Principal) {
   return { id, displayName, role: role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role) };
 }
