@@ -60,12 +60,14 @@ export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number
   return all.filter(({ state, goneTime = now }) => state !== "retired" || goneTime > now);
 }
 
-interface KeySetChange {
+interface KeySetChange<Key> {
   /** The keys that stay. Some of these keys may have a new `activeTime`. */
-  readonly kept: readonly KeyTimes[];
+  readonly kept: readonly Key[];
   /** The `activeTime` of each key to create. */
   readonly made: readonly number[];
 }
+
+export type KeyChange = "maintain" | "rotate" | "replace";
 
 /**
  * Returns the change after which one key is active and one standby key is published. Returns undefined if no change is
@@ -74,11 +76,11 @@ interface KeySetChange {
  * @param how `rotate`: the standby key signs now. If the standby key has not been published for `PUBLISHED_MS` yet, it
  *   signs from the end of this time. `replace`: all old keys become invalid
  */
-export function nextKeySet(
-  keys: readonly KeyTimes[],
+export function nextKeySet<Key extends KeyTimes>(
+  keys: readonly Key[],
   now: number,
-  how: "maintain" | "rotate" | "replace" = "maintain",
-): KeySetChange | undefined {
+  how: KeyChange = "maintain",
+): KeySetChange<Key> | undefined {
   if (keys.length === 0 || how === "replace") return { kept: [], made: [now, now + LIFETIME_MS] };
   const states = statesOf(keys, now);
   const kept = states.map(({ key, state }) =>

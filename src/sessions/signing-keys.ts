@@ -4,7 +4,7 @@ import { setBounded } from "../domain/bounded.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable, SigningKeysChanged } from "../domain/errors.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../domain/viewer-session.ts";
-import { nextKeySet, statesOf } from "./keys.ts";
+import { type KeyChange, nextKeySet, statesOf } from "./keys.ts";
 import { newKeyId } from "./session.ts";
 import { jwkOf, newKeyPair } from "./signing.ts";
 
@@ -216,21 +216,13 @@ export class SigningKeys {
     }
   }
 
-  async #change(
-    environment: Environment,
-    found: SigningKeySet,
-    how: NonNullable<Parameters<typeof nextKeySet>[2]>,
-    by: ChangeBy,
-  ): Promise<SigningKeySet> {
+  async #change(environment: Environment, found: SigningKeySet, how: KeyChange, by: ChangeBy): Promise<SigningKeySet> {
     let set = found;
     for (let tries = 0; tries < TRIES; tries++) {
       const next = nextKeySet(set.keys, set.now, how);
       if (!next) return set;
-      const times = new Map(next.kept.map((key) => [key.kid, key.activeTime]));
-      const states = statesOf(set.keys, set.now).filter(({ key }) => times.has(key.kid));
-      const kept = states.map(({ key }) => ({ ...key, activeTime: times.get(key.kid) ?? key.activeTime }));
       const made = await Promise.all(next.made.map((activeTime) => newKey(set.now, activeTime)));
-      const all = withoutRetired([...kept, ...made], set.now);
+      const all = withoutRetired([...next.kept, ...made], set.now);
       const answer = await this.#deps.store.replace(environment, all, { was: set.version, by });
       if (answer.isMade) return answer;
       set = answer;
