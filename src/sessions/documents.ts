@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { ALGORITHM } from "./rules.ts";
-import { jwkOf, type PublicKey } from "./signing.ts";
+import { jwkOf, type SigningPair } from "./signing.ts";
 
 /** The time for which published documents may be cached, in seconds. */
 export const DOCUMENT_MAX_AGE_S = 600;
@@ -16,7 +16,9 @@ export function issuerOf(base: string, environment: string): string {
   return `${base}/e/${environment}`;
 }
 
-export function jwksDocument(keys: readonly (PublicKey & { readonly kid: string })[]): PublishedDocument {
+export function jwksDocument(
+  keys: readonly (Pick<SigningPair, "x" | "y"> & { readonly kid: string })[],
+): PublishedDocument {
   const members = keys.map(({ kid, x, y }) => ({ ...jwkOf({ x, y }), kid, use: "sig", alg: ALGORITHM }));
   return documentOf({ keys: members });
 }

@@ -1,16 +1,8 @@
 import type { JWK } from "jose";
 import { ALGORITHM, type SessionClaims, TYPE } from "./rules.ts";
 
-/** A public key on P-256. The members are the coordinates of the key, in base64url. */
-export interface PublicKey {
-  readonly x: string;
-  readonly y: string;
-}
-
-/** A key pair. The private key is a number in base64url. */
-export interface SigningPair extends PublicKey {
-  readonly d: string;
-}
+/** A key pair on P-256: the coordinates of the public key, and the private key, in base64url. */
+export type SigningPair = { readonly [member in "x" | "y" | "d"]: string };
 
 /** Loads `jose` when the first session needs it, because no other feature uses `jose`. */
 export function loadJose() {
@@ -25,7 +17,7 @@ export async function newKeyPair(): Promise<SigningPair> {
 }
 
 /** Callers should reuse the returned object, because `jose` imports a key once per object. */
-export function jwkOf(key: PublicKey | SigningPair): JWK {
+export function jwkOf(key: Pick<SigningPair, "x" | "y"> & Partial<SigningPair>): JWK {
   return { kty: "EC", crv: "P-256", ...key };
 }
 

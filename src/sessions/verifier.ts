@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import type { JWK } from "jose";
 import { setBounded } from "../domain/bounded.ts";
-import { ALGORITHM, type SessionClaims } from "./rules.ts";
-import { claimsOf, requireTime, SessionRefused, unverified } from "./session.ts";
+import { ALGORITHM, CLOCK_TOLERANCE_S, claimsOf, readSession, type SessionClaims } from "./rules.ts";
+import { SessionRefused } from "./session.ts";
 import { loadJose } from "./signing.ts";
 
 interface Expected {
@@ -16,8 +16,10 @@ interface Verified {
 }
 
 /** The maximum number of cached sessions, and the maximum length of a cached session. The cache uses at most 20 MiB. */
-export const MAX_VERIFIED = 4096;
+const MAX_VERIFIED = 4096;
 const MAX_CACHED_LENGTH = 2048;
+
+const KEY_ID = /^[\w-]{22}$/;
 
 /**
  * Verifies the signature of a session once, and caches the result, because a page sends the same session many times.
@@ -38,16 +40,27 @@ export class SessionVerifier {
       requireTime(known.claims, now);
       return known.claims;
     }
-    const { kid, payload } = unverified(session);
+    const read = readSession(session);
+    if (!read || !KEY_ID.test(read.kid) || typeof read.payload["iss"] !== "string")
+      throw new SessionRefused("malformed");
+    const { kid, payload } = read;
     if (payload["iss"] !== expected.issuer) throw new SessionRefused("other-environment");
     const key = expected.keyOf(kid);
     if (key === undefined) throw new SessionRefused("unknown-key", kid);
     await verifySignature(session, key);
     const claims = claimsOf(payload);
+    if (!claims) throw new SessionRefused("malformed");
     requireTime(claims, now);
     if (session.length <= MAX_CACHED_LENGTH) setBounded(this.#verified, digest, { kid, claims }, MAX_VERIFIED);
     return claims;
   }
+}
+
+/** Checks the time. A session must not outlast the grace period of its token, so `exp` has no tolerance. */
+function requireTime({ iat, exp }: SessionClaims, now: number): void {
+  const seconds = now / 1000;
+  if (seconds >= exp) throw new SessionRefused("expired");
+  if (iat > seconds + CLOCK_TOLERANCE_S) throw new SessionRefused("too-early");
 }
 
 async function verifySignature(session: string, key: JWK): Promise<void> {
