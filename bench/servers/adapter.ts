@@ -6,7 +6,9 @@ import type { Interceptor } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { type HeaderRecord, recordOf } from "@user-group-service/transport";
 import { loadConfig } from "../../src/config/config.ts";
+import { openLog } from "../../src/observability/log.ts";
 import { CallContext } from "../../src/rpc/call-context.ts";
+import { Lifecycle } from "../../src/server/lifecycle.ts";
 import { open } from "../../src/server/run.ts";
 
 /**
@@ -14,7 +16,10 @@ import { open } from "../../src/server/run.ts";
  * same, but connectNodeAdapter handles every request. HTTP/1.1 and HTTP/2 have different ports.
  */
 const config = await loadConfig(process.env);
-const { app, service: opened } = await open(config);
+const { app, service: opened } = await open(config, {
+  log: await openLog({ level: config.logLevel, secrets: [] }),
+  lifecycle: new Lifecycle(),
+});
 await opened.start();
 const { authorize, interceptors = [], ...service } = app.service;
 /** Authorizes a request by the headers before Connect reads the body. The transport of the service does the same. */

@@ -4,11 +4,15 @@ import type { Config } from "../config/config.ts";
 import type { ApiTokenSetting } from "../config/parse.ts";
 import { type Environment, environmentPath } from "../domain/environment.ts";
 import { newApiToken } from "../domain/token.ts";
-import { errorFields } from "../observability/log.ts";
+import { errorFields, type Logger } from "../observability/log.ts";
+import { SigningKeys } from "../sessions/signing-keys.ts";
+import { ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { type FeedListener, followRevocations } from "../store/api-tokens/revocation-feed.ts";
 import type { StoreClient } from "../store/connection/client.ts";
 import { deriveKey } from "../store/encryption.ts";
-import { type OpenDeps, openSessions } from "./open-sessions.ts";
+import type { GroupDeps } from "../store/groups/group-record.ts";
+import { redisSigningKeys } from "../store/secret-keys/signing-keys.ts";
+import type { Lifecycle } from "./lifecycle.ts";
 import { openStores } from "./open-store.ts";
 import type { RedisState } from "./redis-state.ts";
 
@@ -31,8 +35,10 @@ export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, has
   };
 }
 
-interface IssuedDeps extends Omit<OpenDeps, "environments"> {
+interface IssuedDeps extends GroupDeps {
   readonly storeClient: StoreClient;
+  readonly lifecycle: Lifecycle;
+  readonly logger: Logger;
   readonly onDeleted: (environment: Environment) => void;
 }
 
@@ -40,8 +46,10 @@ interface IssuedDeps extends Omit<OpenDeps, "environments"> {
  * Opens the stores, the viewer sessions and the issued API tokens. If the service uses Redis, subscribes to the
  * revocations and signing-key changes of other workers.
  */
-export function openIssuedTokens(config: Config, { storeClient, onDeleted, ...common }: IssuedDeps) {
-  const { client, cipher, audit, lifecycle, logger } = common;
+export function openIssuedTokens(
+  config: Config,
+  { client, cipher, audit, storeClient, lifecycle, logger, onDeleted }: IssuedDeps,
+) {
   const listener: FeedListener = {
     revoked: (digest) => issued.revoked(digest),
     environmentDeleted(environment) {
@@ -61,7 +69,20 @@ export function openIssuedTokens(config: Config, { storeClient, onDeleted, ...co
     },
   };
   const stores = openStores(storeClient, { cipher, audit, listener });
-  const { sessions, signingKeys, listensAt } = openSessions(config, { ...common, environments: stores.environments });
+  const signingKeys = new SigningKeys({
+    store: redisSigningKeys({ client, cipher, audit, environments: stores.environments }),
+    unsubscribedMs: config.apiTokenCacheMs,
+    onOverdue: (error) =>
+      logger.warn(
+        errorFields(error),
+        "the service could not make a due change of signing keys; the next attempt follows within two minutes",
+      ),
+  });
+  const sessions = new ViewerSessions({
+    keys: signingKeys,
+    maxMs: config.viewerSessionMaxMs,
+    publicUrl: config.publicUrl,
+  });
   const issued = new IssuedTokens({
     store: stores.apiTokens,
     cacheMs: config.apiTokenCacheMs,
@@ -70,7 +91,7 @@ export function openIssuedTokens(config: Config, { storeClient, onDeleted, ...co
   // No other process uses the embedded store, so the embedded store needs no subscription.
   if (config.redisUrl !== undefined)
     lifecycle.onClose("subscription to revocations", followRevocations(client, listener));
-  return { stores, sessions, signingKeys, listensAt, issued };
+  return { stores, sessions, signingKeys, issued };
 }
 
 const REFUSED =

@@ -6,7 +6,7 @@ import { serveNode } from "@user-group-service/transport";
 import { ApiTokens } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
 import { History, type HistoryAnswer, type HistoryQuery, type Sample } from "../observability/history.ts";
-import { errorFields, type Logger, openLog } from "../observability/log.ts";
+import { errorFields, type Log, type Logger, openLog } from "../observability/log.ts";
 import { Metrics } from "../observability/metrics.ts";
 import { oncePer } from "../observability/once-per.ts";
 import { loadAllRules } from "../rpc/interceptors.ts";
@@ -26,7 +26,7 @@ import { RedisState } from "./redis-state.ts";
 import { type Reload, watchFiles } from "./reload.ts";
 import { secretsOf } from "./secrets.ts";
 import { Service } from "./service.ts";
-import { announce, endUnusable, type Listening, warnOfSettings } from "./start-messages.ts";
+import { announce, endUnusable, isLoopback, warnOfSettings } from "./start-messages.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
 import { answerData, isReporter, notifySupervisor, requestData, sendSample, worker } from "./worker.ts";
 
@@ -48,26 +48,26 @@ const PROBE_TIMEOUT_MS = 2000;
  */
 const UNKNOWN_INTERVAL_MS = 60_000;
 
-interface RunningService extends Omit<Listening, "workers"> {
-  /** Stops accepting connections, finishes the calls in flight, and closes everything within the shutdown timeout. */
-  close(): Promise<void>;
-}
-
 /**
  * Opens the service, listens, and announces the URL. For workers, the supervisor announces the URL. If Redis does not
  * answer within `WAIT_MS`, the service listens anyway, but is not ready. The service announces the URL when Redis has
- * answered and the service can use the data.
+ * answered and the service can use the data. The method `close` of the result stops accepting connections, finishes the
+ * calls in flight, and closes everything within the shutdown timeout.
  *
  * @throws StoreMisconfigured, or the error of `listen`
  */
-export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
-  const { app, log, lifecycle, metrics, development, service, listensAt, endStreams, startDeliveries } = await open(
-    config,
-    options,
-  );
+export async function run(config: Config): Promise<{ close(): Promise<void> }> {
+  const log = await openLog({ level: config.logLevel, secrets: secretsOf(config) });
   const { logger } = log;
+  const lifecycle = new Lifecycle((name, error) =>
+    logger.warn({ name, ...errorFields(error) }, "a resource could not be closed"),
+  );
   const listen = { ...config, ...worker?.ports };
   try {
+    const { app, metrics, development, service, sessions, endStreams, startDeliveries } = await open(config, {
+      log,
+      lifecycle,
+    });
     await requireListenPermission(listen.host, listen.port);
     const started = service.start();
     const isWaiting = await Promise.race([started.then(() => false), pause(WAIT_MS, true, { ref: false })]);
@@ -76,7 +76,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     const onConnectionError = (error: Error) =>
       logger.error(errorFields(error), "the service cannot accept a connection");
     const port = await serveNode(app.service, { ...listen, onConnectionError });
-    listensAt(port.url);
+    if (isLoopback(config.host)) sessions.publicUrl ??= port.url;
     lifecycle.onClose("connections", () => port.destroy());
     lifecycle.onClose("calls in flight", () => port.drain(quietMsOf(config)));
     lifecycle.onClose("streams", endStreams);
@@ -86,7 +86,6 @@ export async function run(config: Config, options: { write?: (line: string) => v
     };
     const files = watchFiles(config, { use, logger, metrics });
     lifecycle.onClose("files of settings", () => files.close());
-    const listening = { url: port.url, metricsUrl, development };
     if (worker) {
       logger.debug({ url: port.url }, "worker listening");
       answerData(process, "own metrics", () => metrics.own());
@@ -97,9 +96,9 @@ export async function run(config: Config, options: { write?: (line: string) => v
     await started;
     startDeliveries();
     if (worker) notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
-    else announce(log, listening);
+    else announce(log, { url: port.url, metricsUrl, development });
     void loadAllRules();
-    return { ...listening, close: () => close(config, { lifecycle, logger }) };
+    return { close: () => close(config, { lifecycle, logger }) };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs);
     throw error;
@@ -141,88 +140,78 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
  *
  * @throws StoreMisconfigured
  */
-export async function open(config: Config, options: { write?: (line: string) => void } = {}) {
-  const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
+export async function open(config: Config, { log, lifecycle }: { readonly log: Log; readonly lifecycle: Lifecycle }) {
   const { logger } = log;
-  const lifecycle = new Lifecycle((name, error) =>
-    logger.warn({ name, ...errorFields(error) }, "a resource could not be closed"),
-  );
   const metrics = new Metrics(worker && (() => requestData(process, "all metrics", METRICS_TIMEOUT_MS)));
-  try {
-    const hasConsole = (config.console ?? config.redisUrl === undefined) && (await canServe(CONSOLE, logger));
-    const hasDocs = config.docs && (await canServe(DOCS, logger));
-    const development = generateTokens(config, hasConsole);
-    if (isReporter()) warnOfSettings(config, { logger, hasConsole, development });
-    const traces = await openTraces(config, { logger, metrics, lifecycle });
-    // `onReady` uses `state`. Await nothing between `openStore` and `new RedisState`. Otherwise `onReady` could run
-    // before `state` exists.
-    const onReady = () => state.restore();
-    const { client, identity, opened } = await openStore(config, { logger, metrics, onReady });
-    lifecycle.onClose("store", () => client.close());
-    const audit = openAudit(config, { logger, metrics });
-    const cipher = new TokenCipher(config.tokenKeys.length > 0 ? config.tokenKeys : [newEmbeddedKey()]);
-    const { stores, sessions, signingKeys, listensAt, issued } = openIssuedTokens(config, {
-      client,
-      cipher,
-      audit,
-      lifecycle,
-      logger,
-      storeClient: traces ? client.with({ traceOf: () => traces.current?.roundTrip }) : client,
-      onDeleted: (environment) => state.deleted(environment),
-    });
-    const lastResolves = new LastResolves(client);
-    lifecycle.onClose("last resolves of groups", () => lastResolves.write());
-    const authenticator = new ApiTokens(issued);
-    const state = new RedisState({
-      ...stores,
-      config,
-      client,
-      identity,
-      cipher,
-      logger,
-      authenticator,
-      onUnusable: endUnusable,
-    });
-    lifecycle.onClose("checks of Redis", () => state.close());
-    const parts = { log, client, opened, state, cipher, tokenKeys: stores.tokenKeys, authenticator, traces };
-    const service = new Service(config, { ...parts, development });
-    const probe = client.with({ timeoutMs: Math.min(config.redisTimeoutMs, PROBE_TIMEOUT_MS) });
-    const readiness = new Readiness({ probe, logger, isOpen: () => service.isStarted });
-    addGauges(metrics, { settings: () => service.settings, client: probe, identity, cipher, issued, readiness });
-    const webhooks = openWebhooks(config, { client, cipher, audit, stores, logger, metrics, lifecycle });
-    const shutdown = new AbortController();
-    // Every open stream adds a listener to this signal, so turn off the warning about many listeners.
-    setMaxListeners(0, shutdown.signal);
-    const app = createApp({
-      ...config,
-      docs: hasDocs,
-      console: hasConsole,
-      rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
-      ...stores,
-      sessions,
-      lastResolves,
-      signingKeys,
-      traces,
-      readiness,
-      confirmMissing: () => client.confirmMissing(),
-      sendTest: webhooks.sendTest,
-      acceptData: () => state.accept(),
-      ...openHistory(),
-      authenticator,
-      logger,
-      metrics,
-      mayLogUnknown: oncePer(UNKNOWN_INTERVAL_MS),
-      shutdownSignal: shutdown.signal,
-      isClosing: () => lifecycle.isClosing,
-    });
-    lifecycle.onClose("samples", () => app.sampler.close());
-    const endStreams = () => shutdown.abort();
-    const startDeliveries = webhooks.start;
-    return { app, log, lifecycle, metrics, development, service, listensAt, endStreams, startDeliveries };
-  } catch (error) {
-    await lifecycle.close(config.shutdownTimeoutMs);
-    throw error;
-  }
+  const hasConsole = (config.console ?? config.redisUrl === undefined) && (await canServe(CONSOLE, logger));
+  const hasDocs = config.docs && (await canServe(DOCS, logger));
+  const development = generateTokens(config, hasConsole);
+  if (isReporter()) warnOfSettings(config, { logger, hasConsole, development });
+  const traces = await openTraces(config, { logger, metrics, lifecycle });
+  // `onReady` uses `state`. Await nothing between `openStore` and `new RedisState`. Otherwise `onReady` could run before
+  // `state` exists.
+  const onReady = () => state.restore();
+  const { client, identity, opened } = await openStore(config, { logger, metrics, onReady });
+  lifecycle.onClose("store", () => client.close());
+  const audit = openAudit(config, { logger, metrics });
+  const cipher = new TokenCipher(config.tokenKeys.length > 0 ? config.tokenKeys : [newEmbeddedKey()]);
+  const { stores, sessions, signingKeys, issued } = openIssuedTokens(config, {
+    client,
+    cipher,
+    audit,
+    lifecycle,
+    logger,
+    storeClient: traces ? client.with({ traceOf: () => traces.current?.roundTrip }) : client,
+    onDeleted: (environment) => state.deleted(environment),
+  });
+  const lastResolves = new LastResolves(client);
+  lifecycle.onClose("last resolves of groups", () => lastResolves.write());
+  const authenticator = new ApiTokens(issued);
+  const state = new RedisState({
+    ...stores,
+    config,
+    client,
+    identity,
+    cipher,
+    logger,
+    authenticator,
+    onUnusable: endUnusable,
+  });
+  lifecycle.onClose("checks of Redis", () => state.close());
+  const parts = { log, client, opened, state, cipher, tokenKeys: stores.tokenKeys, authenticator, traces };
+  const service = new Service(config, { ...parts, development });
+  const probe = client.with({ timeoutMs: Math.min(config.redisTimeoutMs, PROBE_TIMEOUT_MS) });
+  const readiness = new Readiness({ probe, logger, isOpen: () => service.isStarted });
+  addGauges(metrics, { settings: () => service.settings, client: probe, identity, cipher, issued, readiness });
+  const webhooks = openWebhooks(config, { client, cipher, audit, stores, logger, metrics, lifecycle });
+  const shutdown = new AbortController();
+  // Every open stream adds a listener to this signal, so turn off the warning about many listeners.
+  setMaxListeners(0, shutdown.signal);
+  const app = createApp({
+    ...config,
+    docs: hasDocs,
+    console: hasConsole,
+    rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
+    ...stores,
+    sessions,
+    lastResolves,
+    signingKeys,
+    traces,
+    readiness,
+    confirmMissing: () => client.confirmMissing(),
+    sendTest: webhooks.sendTest,
+    acceptData: () => state.accept(),
+    ...openHistory(),
+    authenticator,
+    logger,
+    metrics,
+    mayLogUnknown: oncePer(UNKNOWN_INTERVAL_MS),
+    shutdownSignal: shutdown.signal,
+    isClosing: () => lifecycle.isClosing,
+  });
+  lifecycle.onClose("samples", () => app.sampler.close());
+  const endStreams = () => shutdown.abort();
+  return { app, metrics, development, service, sessions, endStreams, startDeliveries: webhooks.start };
 }
 
 /**

@@ -5,7 +5,6 @@ import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "../domain/er
 import type { Log, Logger } from "../observability/log.ts";
 import { StoreMisconfigured } from "../store/connection/errors.ts";
 import type { DevelopmentTokens } from "./open-api-tokens.ts";
-import { isLoopback } from "./open-sessions.ts";
 import { NotAllowed } from "./permissions.ts";
 import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
 
@@ -51,6 +50,11 @@ export function announce({ logger, logUnredacted, print }: Log, listening: Liste
     { url, ...(metricsUrl !== undefined && { metrics_url: metricsUrl }), ...(workers !== undefined && { workers }) },
     "listening",
   );
+}
+
+/** Returns whether `HOST` is a loopback address. In this case, only this machine can connect to the service. */
+export function isLoopback(host: string): boolean {
+  return /^(?:127\.|::1$|localhost$)/i.test(host);
 }
 
 /** Warns of settings that are probably mistakes, and of settings that let other machines read tokens. */

@@ -41,7 +41,7 @@ it("the lifetime of a session starts before the read of the group, so a later re
     },
     resolveSession: () => expect.fail("no session is looked for"),
   };
-  const sessions = new ViewerSessions({ keys, maxMs: 3_600_000, publicUrl: () => "https://example.com" });
+  const sessions = new ViewerSessions({ keys, maxMs: 3_600_000, publicUrl: "https://example.com" });
   const made = await sessions.create(store, environment, {
     ...{ target: { by: "id", providedId: "a" }, audience: "x", ttlMs: 3_600_000 },
     ...{ viewerId: "bob", origin: undefined, propertyKeys: [], claims: undefined },
@@ -72,7 +72,7 @@ describe("a session in viewer-sessions.json", () => {
     const { environment, keys } = keysOf(ours);
     vi.useFakeTimers({ toFake: ["Date"], now: at * 1000 });
     const [publicUrl] = suite.issuer.split("/e/");
-    const sessions = new ViewerSessions({ keys, maxMs: 3_600_000, publicUrl: () => publicUrl });
+    const sessions = new ViewerSessions({ keys, maxMs: 3_600_000, publicUrl });
     const own = { ...environment, tag: "Customer" } as Environment;
     const resolved = sessions.resolve(store, own, { session, audience: suite.audience });
     if (refused === undefined) expect(await resolved).toMatchObject({ viewer, claims: { aud: suite.audience } });

@@ -37,24 +37,23 @@ export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "v
 
 interface ViewerSessionsDeps {
   readonly keys: SigningKeys;
+  /** The maximum lifetime of a session, in milliseconds. */
   readonly maxMs: number;
-  /**
-   * Returns the public URL of the service, which does not end with a slash. Returns undefined if the URL is unknown.
-   */
-  readonly publicUrl: () => string | undefined;
+  readonly publicUrl: string | undefined;
 }
 
 export class ViewerSessions {
-  readonly #deps: ViewerSessionsDeps;
+  /** The maximum lifetime of a session, in milliseconds. */
+  readonly maxMs: number;
+  /** The public URL of the service, which does not end with a slash. Undefined if the URL is unknown. */
+  publicUrl: string | undefined;
+  readonly #keys: SigningKeys;
   readonly #verifier = new SessionVerifier();
 
-  constructor(deps: ViewerSessionsDeps) {
-    this.#deps = deps;
-  }
-
-  /** The maximum lifetime of a session, in milliseconds. */
-  get maxMs(): number {
-    return this.#deps.maxMs;
+  constructor({ keys, maxMs, publicUrl }: ViewerSessionsDeps) {
+    this.#keys = keys;
+    this.maxMs = maxMs;
+    this.publicUrl = publicUrl;
   }
 
   /**
@@ -69,18 +68,17 @@ export class ViewerSessions {
     environment: Environment,
     { target, audience, ttlMs = DEFAULT_TTL_MS, viewerId, origin, propertyKeys, claims }: NewViewerSession,
   ) {
-    const { keys, maxMs } = this.#deps;
     const iss = this.#issuerOf(environment);
     // Read the clock before the group. If a call revokes the session after the read of the group, this order ensures
     // that Redis stores the revocation at least until the session expires.
     const iat = Math.floor(Date.now() / 1000);
     const [subject, { kid, key }] = await Promise.all([
       store.sessionSubject(environment, target),
-      keys.signing(environment),
+      this.#keys.signing(environment),
     ]);
     const { viewer, generation } = subject;
     if (viewer.suspension) throw new UserGroupSuspended(viewer.suspension.message);
-    const ends = iat + Math.floor(Math.min(ttlMs, maxMs) / 1000);
+    const ends = iat + Math.floor(Math.min(ttlMs, this.maxMs) / 1000);
     const { tokenExpireTime = Number.POSITIVE_INFINITY, expireTime = Number.POSITIVE_INFINITY } = viewer;
     const exp = Math.min(ends, Math.floor(Math.min(tokenExpireTime, expireTime) / 1000));
     const jti = randomBytes(16).toString("base64url");
@@ -132,7 +130,7 @@ export class ViewerSessions {
     environment: EnvironmentName,
     onWait: () => void,
   ): Promise<{ readonly [path in WellKnown]: PublishedDocument } | undefined> {
-    const keys = await this.#deps.keys.published(environment, onWait);
+    const keys = await this.#keys.published(environment, onWait);
     if (keys.length === 0) return undefined;
     return { "openid-configuration": discoveryDocument(this.#issuerOf(environment)), "jwks.json": jwksDocument(keys) };
   }
@@ -140,7 +138,7 @@ export class ViewerSessions {
   async #verify(environment: Environment, session: string): Promise<SessionClaims> {
     const issuer = this.#issuerOf(environment);
     const verify = async (kid?: string) => {
-      const { keyOf } = await this.#deps.keys.checking(environment, kid);
+      const { keyOf } = await this.#keys.checking(environment, kid);
       return this.#verifier.verify(session, { issuer, keyOf }, Date.now());
     };
     try {
@@ -156,9 +154,8 @@ export class ViewerSessions {
   }
 
   #issuerOf(environment: EnvironmentName): string {
-    const base = this.#deps.publicUrl();
-    if (base === undefined) throw new PublicUrlMissing();
-    return issuerOf(base, formatEnvironmentName(environment));
+    if (this.publicUrl === undefined) throw new PublicUrlMissing();
+    return issuerOf(this.publicUrl, formatEnvironmentName(environment));
   }
 }
 
