@@ -28,7 +28,7 @@ import { secretsOf } from "./secrets.ts";
 import { Service } from "./service.ts";
 import { announce, endUnusable, isLoopback, warnOfSettings } from "./start-messages.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
-import { answerData, isReporter, notifySupervisor, requestData, sendSample, worker } from "./worker.ts";
+import { answerData, isReporter, notifySupervisor, requestData, worker } from "./worker.ts";
 
 /**
  * The time that a worker waits for the metrics of all workers or for the history, in milliseconds. The time is longer
@@ -224,7 +224,7 @@ function openHistory() {
       const text = await requestData(process, "history", METRICS_TIMEOUT_MS, JSON.stringify(query));
       return text === undefined ? undefined : (JSON.parse(text) as HistoryAnswer);
     };
-    return { onSample: sendSample, readHistory };
+    return { onSample: (sample: Sample) => notifySupervisor({ kind: "sample", sample }), readHistory };
   }
   const history = new History();
   return {

@@ -11,15 +11,7 @@ import { CONSOLE_FILES } from "../rest/pages/console.ts";
 import { DOCS_FILES } from "../rest/pages/docs.ts";
 import { requireListenPermission, requireRunPermission, workerFlags } from "./permissions.ts";
 import { announce, type Listening } from "./start-messages.ts";
-import {
-  answerData,
-  requestData,
-  type SampleMessage,
-  type StartMessage,
-  type WorkerStart,
-  WorkersFailed,
-  workerArgument,
-} from "./worker.ts";
+import { answerData, type Notice, requestData, type WorkerStart, WorkersFailed, workerArgument } from "./worker.ts";
 
 /**
  * The delay before the supervisor replaces a worker that has exited, in milliseconds. If the worker ran for at least
@@ -53,11 +45,8 @@ export class Supervisor {
   readonly #config: SupervisorSettings;
   readonly #forks: Forks;
   readonly #log: Log;
-  readonly #timers = new Set<ReturnType<typeof setTimeout>>();
-  readonly #workers = new Set<ChildProcess>();
-  readonly #listening = new Set<ChildProcess>();
-  /** The workers that already listen, but still wait for Redis. */
-  readonly #waiting = new Set<ChildProcess>();
+  /** The running workers. A waiting worker already listens, but still waits for Redis. */
+  readonly #workers = new Map<ChildProcess, "starting" | "waiting" | "listening">();
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
   /**
@@ -108,8 +97,7 @@ export class Supervisor {
 
   async #end(): Promise<void> {
     this.#closing = true;
-    for (const timer of this.#timers) clearTimeout(timer);
-    const workers = [...this.#workers];
+    const workers = [...this.#workers.keys()];
     // Do not use `once` of node:events here. The promise of `once` would reject if a worker emits `error`, for example
     // because its channel is closed.
     const ended = Promise.all(workers.map((worker) => new Promise((resolve) => worker.once("exit", resolve))));
@@ -126,13 +114,14 @@ export class Supervisor {
   }
 
   #fork(): void {
+    if (this.#closing) return;
     const worker = this.#forks.fork(++this.#forked);
     const { pid } = worker;
     const started = performance.now();
     let reason: string | undefined;
-    worker.on("message", (message: StartMessage | SampleMessage | undefined) => {
+    worker.on("message", (message: Notice | undefined) => {
       if (message?.kind === "listening") this.#onListening(worker, message);
-      else if (message?.kind === "waiting") this.#waiting.add(worker);
+      else if (message?.kind === "waiting") this.#setState(worker, "waiting");
       else if (message?.kind === "failed") reason = message.reason;
       else if (message?.kind === "sample") this.#history.add(message.sample);
     });
@@ -148,13 +137,18 @@ export class Supervisor {
       if (pid === undefined) this.#onWorkerExit({ started, listened: false, exit: { reason } });
     });
     if (pid === undefined) return;
-    this.#workers.add(worker);
+    this.#workers.set(worker, "starting");
     worker.once("exit", (code, signal) => {
+      const listened = this.#workers.get(worker) === "listening";
       this.#workers.delete(worker);
       this.#metrics.end(worker);
-      this.#waiting.delete(worker);
-      this.#onWorkerExit({ started, listened: this.#listening.delete(worker), exit: { pid, code, signal, reason } });
+      this.#onWorkerExit({ started, listened, exit: { pid, code, signal, reason } });
     });
+  }
+
+  #setState(worker: ChildProcess, state: "waiting" | "listening"): void {
+    // A message may arrive after the worker has exited.
+    if (this.#workers.has(worker)) this.#workers.set(worker, state);
   }
 
   #onWorkerExit({ started, listened, exit }: { started: number; listened: boolean; exit: WorkerExit }): void {
@@ -168,24 +162,20 @@ export class Supervisor {
     const { pid, ...how } = exit;
     this.#log.logger.error({ worker_pid: pid, ...how }, "a worker exited; the supervisor starts another");
     const delay = performance.now() - started < RESTART_DELAY_MS ? RESTART_DELAY_MS : 0;
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
-      this.#fork();
-    }, delay);
-    this.#timers.add(timer);
+    setTimeout(() => this.#fork(), delay);
   }
 
-  #onListening(worker: ChildProcess, { url, metricsUrl }: StartMessage & { kind: "listening" }): void {
-    this.#waiting.delete(worker);
-    this.#listening.add(worker);
+  #onListening(worker: ChildProcess, { url, metricsUrl }: Notice & { kind: "listening" }): void {
+    this.#setState(worker, "listening");
     const { workers } = this.#config;
-    if (!this.#start || this.#listening.size < workers) return;
+    const listening = [...this.#workers.values()].filter((state) => state === "listening");
+    if (!this.#start || listening.length < workers) return;
     this.#start.resolve({ url, metricsUrl, workers });
     this.#start = undefined;
   }
 
   async #collectMetrics(): Promise<string | undefined> {
-    const workers = [...this.#listening, ...this.#waiting];
+    const workers = [...this.#workers].flatMap(([worker, state]) => (state === "starting" ? [] : [worker]));
     const texts = await Promise.all(workers.map((worker) => requestData(worker, "own metrics", METRICS_TIMEOUT_MS)));
     // Omit a worker that has exited during the requests, because `#metrics.end` has already added the metrics of this
     // worker.

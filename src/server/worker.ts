@@ -13,11 +13,13 @@ export interface WorkerStart {
   readonly ports?: { readonly port: number; readonly metricsPort: number | undefined; readonly reusePort: true };
 }
 
-export type StartMessage =
+/** A message from a worker that needs no response. */
+export type Notice =
   // The worker listens, but still waits for Redis.
   | { readonly kind: "waiting" }
   | { readonly kind: "listening"; readonly url: string; readonly metricsUrl: string | undefined }
-  | { readonly kind: "failed"; readonly reason: string };
+  | { readonly kind: "failed"; readonly reason: string }
+  | { readonly kind: "sample"; readonly sample: Sample };
 
 /**
  * A request to the other process, or the response to a request. A worker requests the metrics of all workers and the
@@ -29,11 +31,6 @@ export interface DataMessage {
   readonly query?: string | undefined;
   /** The data in a response. Absent if no data are available. */
   readonly text?: string | undefined;
-}
-
-export interface SampleMessage {
-  readonly kind: "sample";
-  readonly sample: Sample;
 }
 
 /** A channel to the other process. In a worker, this is `process`. In a supervisor, this is the child process. */
@@ -65,17 +62,13 @@ export function isReporter(): boolean {
   return worker === undefined || worker.number === 1;
 }
 
-/** Reports the state of the start to the supervisor. If the start has failed, closes the channel after the report. */
-export function notifySupervisor(message: StartMessage): void {
+/** Sends a notice to the supervisor. If the start has failed, closes the channel after the notice. */
+export function notifySupervisor(message: Notice): void {
   // An open channel would keep a failed worker alive.
   send(process, message, () => message.kind === "failed" && process.disconnect());
 }
 
 let requests = 0;
-
-export function sendSample(sample: Sample): void {
-  send(process, { kind: "sample", sample }, () => {});
-}
 
 /**
  * Requests data from the other process. Returns undefined if the other process has no data, cannot be reached, or does
@@ -120,10 +113,6 @@ export function answerData(
  * @param done called when the message is sent, or with an error if the channel is closed. Without this callback, the
  *   channel would emit the error
  */
-function send(
-  channel: Channel,
-  message: StartMessage | DataMessage | SampleMessage,
-  done: (error: Error | null) => void,
-): void {
+function send(channel: Channel, message: Notice | DataMessage, done: (error: Error | null) => void): void {
   channel.send?.(message, undefined, undefined, done);
 }
