@@ -53,8 +53,8 @@ export function environmentScope(number: number, path: string): string {
  * bucket.
  */
 export const COLUMN = {
-  /** The number of streams. Streams have no duration, so they are in no bucket. */
-  streams: "streams",
+  /** The number of streams. Streams have no duration, so they are in no bucket. The index after the last bucket. */
+  streams: String(DURATION_BUCKETS.length + 1),
   /** The prefix of the columns that count failed calls. The reason follows the prefix. */
   error: "error ",
   workers: "workers",
@@ -67,11 +67,16 @@ export const COLUMN = {
   memoryMiB: "memory",
 } as const;
 
-/** The values of one interval in one process. Each value belongs to a scope and a column. */
+/** Values by scope and column. */
+export type Scopes = { [scope: string]: Values };
+
+export type Values = { [column: string]: number };
+
+/** The values of one interval in one process. */
 export interface Sample {
   /** The number of the interval since 1970. */
   readonly slot: number;
-  readonly scopes: { readonly [scope: string]: { readonly [column: string]: number } };
+  readonly scopes: Scopes;
 }
 
 export interface HistoryQuery {
@@ -264,7 +269,7 @@ export class History {
    * Returns the scope for the values of an environment. If no scope is free, a busier environment replaces the
    * environment with the fewest calls. The values of the replaced environment are added to `OTHER_ENVIRONMENTS`.
    */
-  #admit(scope: string, values: { readonly [column: string]: number }): string {
+  #admit(scope: string, values: Values): string {
     if (this.#scopes.has(scope)) return scope;
     const known = [...this.#scopes.keys()].filter((each) => each.startsWith(ENVIRONMENT));
     if (known.length < MAX_ENVIRONMENTS) return scope;
@@ -272,8 +277,7 @@ export class History {
     const [least] = known
       .map((name) => ({ name, calls: callsOf(this.#scopes.get(name) as Columns, hour).calls }))
       .sort((one, other) => one.calls - other.calls);
-    const calls = Object.entries(values).reduce((sum, [name, value]) => (isCalls(name) ? sum + value : sum), 0);
-    if (!least || calls <= least.calls) return OTHER_ENVIRONMENTS;
+    if (!least || callsIn(values) <= least.calls) return OTHER_ENVIRONMENTS;
     const left = this.#scopes.get(least.name) as Columns;
     this.#scopes.delete(least.name);
     this.#columns -= left.size;
@@ -283,9 +287,14 @@ export class History {
   }
 }
 
-/** Returns whether a column counts calls. Columns of errors count failed calls a second time. */
-function isCalls(column: string): boolean {
-  return !column.startsWith(COLUMN.error);
+/** Returns the number of calls of an environment. Columns of errors count failed calls a second time. */
+export function callsIn(values: Values): number {
+  return Object.entries(values).reduce((sum, [name, value]) => (name.startsWith(COLUMN.error) ? sum : sum + value), 0);
+}
+
+/** Increases the value of a column by a number. If the number is 0, adds no column. */
+export function increase(values: Values, column: string | number, by: number): void {
+  if (by > 0) values[column] = (values[column] ?? 0) + by;
 }
 
 function sumOf(values: Uint32Array | undefined, slots: readonly number[]): number {

@@ -1,5 +1,6 @@
 import { Histogram, Registry } from "prom-client";
 import { expect, it } from "vitest";
+import { DURATION_BUCKETS } from "./history.ts";
 import { ArrayHistogram, Metrics } from "./metrics.ts";
 
 it("prom-client collects any object with a name and `get`, as `register` requires", async () => {
@@ -11,10 +12,10 @@ it("prom-client collects any object with a name and `get`, as `register` require
 });
 
 it("ArrayHistogram has the same text format as a prom-client histogram", async () => {
-  const options = { name: "h", help: "some help", labelNames: ["a", "b"], buckets: [0.1, 0.5, 1] };
+  const options = { name: "h", help: "some help", labelNames: ["a", "b"] };
   const [own, arrays] = [new Registry(), new Registry()];
-  const histogram = new Histogram({ ...options, registers: [own] });
-  const arrayHistogram = new ArrayHistogram(options, arrays);
+  const histogram = new Histogram({ ...options, buckets: [...DURATION_BUCKETS], registers: [own] });
+  const arrayHistogram = new ArrayHistogram(arrays, options);
   for (const [a, b] of [
     ["x", "y"],
     ["x", "z"],

@@ -1,12 +1,15 @@
 import { type Environment, environmentPath } from "../domain/environment.ts";
 import {
   COLUMN,
-  DURATION_BUCKETS,
+  callsIn,
   environmentScope,
+  increase,
   MAX_ENVIRONMENTS,
   OTHER_ENVIRONMENTS,
   SAMPLE_MS,
   type Sample,
+  type Scopes,
+  type Values,
 } from "./history.ts";
 
 /**
@@ -21,86 +24,49 @@ const MAX_COUNTED = 1000;
  */
 const DELAY_MS = 50;
 
-type Values = { [column: string]: number };
-
-class EnvironmentCount {
-  readonly scope: string;
-  /**
-   * The numbers of calls. The first numbers count the calls in each bucket. The next number counts the calls above the
-   * last bound. The last number counts the calls that have no duration.
-   */
-  readonly counts = new Array<number>(DURATION_BUCKETS.length + 2).fill(0);
-  readonly errors = new Map<string, number>();
-
-  constructor(scope: string) {
-    this.scope = scope;
-  }
-
-  get calls(): number {
-    return this.counts.reduce((sum, count) => sum + count, 0);
-  }
-
-  addTo(values: Values): void {
-    for (const [i, count] of this.counts.entries()) increase(values, columnOf(i), count);
-    for (const [reason, count] of this.errors) increase(values, COLUMN.error + reason, count);
-  }
-}
-
 /**
  * Counts the calls of each environment. The metrics do not contain these counts, because unauthenticated clients may
  * read the metrics.
  */
 export class EnvironmentCounts {
-  #counts = new Map<number, EnvironmentCount>();
-  #others = new EnvironmentCount(OTHER_ENVIRONMENTS);
+  #counts = new Map<number, { readonly scope: string; readonly values: Values }>();
+  #others: Values = {};
 
   /** @param bucket the result of `CallSeries.end` @param reason the reason of the error of a failed call */
   count(environment: Environment, bucket: number, reason: string | undefined): void {
-    const count = this.#counts.get(environment.number) ?? this.#add(environment);
-    count.counts[bucket] = (count.counts[bucket] as number) + 1;
-    if (reason !== undefined) count.errors.set(reason, (count.errors.get(reason) ?? 0) + 1);
+    const values = this.#counts.get(environment.number)?.values ?? this.#add(environment);
+    increase(values, bucket, 1);
+    if (reason !== undefined) increase(values, COLUMN.error + reason, 1);
   }
 
   /**
    * Returns the counts since the last call of this method, by scope. The busiest environments have a scope each. All
    * other environments share one scope.
    */
-  take(): { [scope: string]: Values } {
-    const all = [...this.#counts.values()].sort((one, other) => other.calls - one.calls);
-    all.push(this.#others);
+  take(): Scopes {
+    const all = [...this.#counts.values()].sort((one, other) => callsIn(other.values) - callsIn(one.values));
+    const others = this.#others;
     this.#counts = new Map();
-    this.#others = new EnvironmentCount(OTHER_ENVIRONMENTS);
-    const scopes: { [scope: string]: Values } = {};
-    for (const [i, count] of all.entries()) {
-      const scope = i < MAX_ENVIRONMENTS ? count.scope : OTHER_ENVIRONMENTS;
-      const values: Values = scopes[scope] ?? {};
-      count.addTo(values);
-      scopes[scope] = values;
-    }
-    return scopes;
+    this.#others = {};
+    for (const { values } of all.slice(MAX_ENVIRONMENTS))
+      for (const [column, value] of Object.entries(values)) increase(others, column, value);
+    const busiest = all.slice(0, MAX_ENVIRONMENTS).map(({ scope, values }) => [scope, values] as const);
+    return { ...Object.fromEntries(busiest), [OTHER_ENVIRONMENTS]: others };
   }
 
-  #add(environment: Environment): EnvironmentCount {
+  #add(environment: Environment): Values {
     if (this.#counts.size >= MAX_COUNTED) return this.#others;
-    const count = new EnvironmentCount(environmentScope(environment.number, environmentPath(environment)));
-    this.#counts.set(environment.number, count);
-    return count;
+    const scope = environmentScope(environment.number, environmentPath(environment));
+    const values: Values = {};
+    this.#counts.set(environment.number, { scope, values });
+    return values;
   }
-}
-
-export function columnOf(bucket: number): string {
-  return bucket > DURATION_BUCKETS.length ? COLUMN.streams : String(bucket);
-}
-
-/** Increases the value of a column by a number. If the number is 0, adds no column. */
-export function increase(values: Values, column: string, by: number): void {
-  if (by > 0) values[column] = (values[column] ?? 0) + by;
 }
 
 interface Source {
   /** Returns counts since the start of the process, by scope. */
-  totals(): Promise<{ readonly [scope: string]: Values }>;
-  current(queueLength: number): { readonly [scope: string]: Values };
+  totals(): Promise<Scopes>;
+  current(queueLength: number): Scopes;
   readonly environments: Pick<EnvironmentCounts, "take">;
 }
 
@@ -116,7 +82,7 @@ interface SamplerOptions {
 export class Sampler {
   readonly #source: Source;
   readonly #options: SamplerOptions;
-  #before: { readonly [scope: string]: Values } = {};
+  #before: Scopes = {};
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(source: Source, options: SamplerOptions) {
@@ -143,7 +109,7 @@ export class Sampler {
   async #take(slot: number): Promise<void> {
     const source = this.#source;
     const now = await source.totals();
-    const scopes: { [scope: string]: Values } = source.environments.take();
+    const scopes = source.environments.take();
     for (const [scope, values] of Object.entries(now)) {
       const differences: Values = {};
       for (const [column, value] of Object.entries(values))
