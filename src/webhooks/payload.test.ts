@@ -1,8 +1,7 @@
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
 import { newWebhookSecret } from "../domain/webhook.ts";
-import { messageOf } from "./payload.ts";
-import { signedHeaders } from "./signature.ts";
+import { messageOf, signedHeaders } from "./payload.ts";
 
 describe("a message", () => {
   const environment = { name: "acme", tag: "Customer" as const, number: 7 };

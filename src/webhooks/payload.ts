@@ -1,8 +1,8 @@
+import { createHmac } from "node:crypto";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { FeedEvent } from "../domain/events.ts";
-import type { WebhookTarget } from "../domain/webhook.ts";
+import { WEBHOOK_SECRET_PREFIX, type WebhookTarget } from "../domain/webhook.ts";
 import type { Message, Sender, SendResult } from "./sender.ts";
-import { signedHeaders } from "./signature.ts";
 
 /** The type of a test message. */
 export const TEST_TYPE = "webhook.test";
@@ -11,11 +11,6 @@ export const TEST_TYPE = "webhook.test";
 export const MISSED_TYPE = "webhook.events_missed";
 
 export type SentEvent = Pick<FeedEvent, "id" | "time"> & { readonly type: string } & Partial<Omit<FeedEvent, "type">>;
-
-/** Returns the id of the message of an event. The id is the same for each attempt and each webhook. */
-function messageIdOf({ number }: Pick<Environment, "number">, { id }: Pick<SentEvent, "id">): string {
-  return `msg_${number}_${id}`;
-}
 
 /** Returns the body of a message. The body contains ids and the names of fields, but no values and no tokens. */
 function payloadOf(environment: Environment, event: SentEvent): string {
@@ -52,11 +47,29 @@ export function messageOf(
   { url, secrets }: { readonly url: string; readonly secrets: readonly string[] },
 ): Message {
   const body = payloadOf(environment, event);
-  const signed = { id: messageIdOf(environment, event), timestamp: Math.floor(Date.now() / 1000), body };
+  // The id is the same for each attempt and each webhook.
+  const id = `msg_${environment.number}_${event.id}`;
+  const signed = { id, timestamp: Math.floor(Date.now() / 1000), body };
   const headers = {
     ...signedHeaders(signed, secrets),
     "content-type": "application/json",
     "user-agent": "user-group-service",
   };
   return { url, headers, body };
+}
+
+/** A message to sign. `timestamp` is in seconds since 1970. */
+interface Signable {
+  readonly id: string;
+  readonly timestamp: number;
+  readonly body: string;
+}
+
+/** Returns the headers of Standard Webhooks (https://www.standardwebhooks.com), with one signature per secret. */
+export function signedHeaders({ id, timestamp, body }: Signable, secrets: readonly string[]) {
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.slice(WEBHOOK_SECRET_PREFIX.length), "base64");
+    return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64")}`;
+  });
+  return { "webhook-id": id, "webhook-timestamp": String(timestamp), "webhook-signature": signatures.join(" ") };
 }
