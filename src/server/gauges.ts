@@ -57,12 +57,6 @@ export function addGauges(
     read: () =>
       cipher.ring.map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),
   });
-  const ends = new Map<string, number>();
-  const endOf = (pem: string) => {
-    const end = ends.get(pem) ?? earliestExpiryOf(pem);
-    ends.set(pem, end);
-    return end;
-  };
   metrics.gauge({
     name: "ugs_certificate_expire_time_seconds",
     help: "Earliest expiry time of the certificates in the file of a setting, in seconds since 1970",
@@ -73,7 +67,7 @@ export function addGauges(
         ["TLS_CERT_FILE", tls?.cert],
         ["TLS_CLIENT_CA_FILE", tls?.clientCa],
         ["REDIS_CA_FILE", redisCa],
-      ].flatMap(([setting, pem]) => (pem ? [{ labels: { setting }, value: endOf(pem) / 1000 }] : []));
+      ].flatMap(([setting, pem]) => (pem ? [{ labels: { setting }, value: earliestExpiryOf(pem) / 1000 }] : []));
     },
   });
   metrics.gauge({
