@@ -173,16 +173,12 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   faults.push(...rules.flatMap(([isBroken, fault]) => (isBroken ? [fault] : [])));
   const misspelled = misspelledIn(environ);
   if (faults.length > 0) throw new ConfigError(faults, misspelled);
-  const withTexts = (others: FileContents) => parseConfig(environ, { ...textsOf(files), ...others });
+  const withTexts = (texts: FileContents) => parseConfig(environ, { ...contents, ...texts });
   return Object.freeze({ ...(others as Values), tls, files, withTexts, misspelled });
 }
 
 function isFile(name: Setting): name is FileSetting {
   return /_(?:FILE|CERTIFICATE|CLIENT_KEY)$/.test(name);
-}
-
-function textsOf(files: readonly SettingFile[]): FileContents {
-  return Object.fromEntries(files.map(({ setting, text }) => [setting, text]));
 }
 
 /**

@@ -1,5 +1,6 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
+import { buffer } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { SettingError } from "./parse.ts";
 
@@ -13,8 +14,6 @@ const READ_MS = 3000;
  * one of the four threads that also resolve host names, compress and sign.
  */
 const MAX_HANGING = 2;
-
-const CHUNK_BYTES = 65_536;
 
 /** The text of a file, or the reason why the file cannot be read. */
 export type FileContent = string | SettingError;
@@ -87,14 +86,10 @@ async function readRegularFile(path: string): Promise<ReadFile> {
   try {
     const stats = await file.stat();
     if (!stats.isFile()) throw new SettingError(`cannot be read: not a regular file ${at(path)}`);
-    const chunks: Buffer[] = [];
-    for (let bytes = 0; bytes <= MAX_FILE_BYTES; ) {
-      const { bytesRead, buffer } = await file.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES, null);
-      if (bytesRead === 0) return { text: Buffer.concat(chunks).toString("utf8"), device: stats.dev };
-      chunks.push(buffer.subarray(0, bytesRead));
-      bytes += bytesRead;
-    }
-    throw new SettingError(`is too large: more than ${MAX_FILE_BYTES} bytes ${at(path)}`);
+    const bytes = await buffer(file.createReadStream({ end: MAX_FILE_BYTES, autoClose: false }));
+    if (bytes.length > MAX_FILE_BYTES)
+      throw new SettingError(`is too large: more than ${MAX_FILE_BYTES} bytes ${at(path)}`);
+    return { text: bytes.toString("utf8"), device: stats.dev };
   } finally {
     await file.close();
   }
