@@ -36,10 +36,7 @@ export interface ApiTokenRotation {
   /** The grace period of the former secret, in milliseconds. 0 revokes this secret immediately. */
   readonly graceMs: number;
   readonly rotator: string;
-  /**
-   * The latest allowed expiry time of the API token, in milliseconds since 1970. If the API token expires later, the
-   * rotation fails with ApiTokenOutlivesCaller. Undefined if every expiry time is allowed.
-   */
+  /** The latest allowed expiry time, in milliseconds since 1970. Undefined if every expiry time is allowed. */
   readonly notBeyond: number | undefined;
 }
 
@@ -47,10 +44,7 @@ export interface ApiTokenRotation {
 export interface ApiTokenFilter {
   readonly creator?: string | undefined;
   readonly role?: Role | undefined;
-  /**
-   * An API token matches if its last use is at this time or later, in milliseconds since 1970. An API token does not
-   * match if no use is known.
-   */
+  /** Matches API tokens that were used at this time or later, in milliseconds since 1970. */
   readonly usedSince?: number | undefined;
   /** An API token matches if its last use is before this time, in milliseconds since 1970, or if no use is known. */
   readonly unusedSince?: number | undefined;
@@ -74,6 +68,11 @@ export interface ValidApiToken {
   readonly unusedForMs: number;
 }
 
+interface ApiTokenWithSecret {
+  readonly apiToken: ApiToken;
+  readonly token: string;
+}
+
 export interface ApiTokenKey {
   /** The number of the token's environment (`environmentNumberOf`). */
   readonly number: number;
@@ -82,9 +81,8 @@ export interface ApiTokenKey {
 }
 
 /**
- * A store of API tokens and of the digests of their secrets. The store throws the errors of a `UserGroupStore`. Every
- * change is written in one atomic step with its audit events. The store reports the change to every
- * `RevocationListener`.
+ * A store of API tokens. It throws the errors of a `UserGroupStore`. Every change is atomic with its audit events, and
+ * is reported to every `RevocationListener`.
  */
 export interface ApiTokenStore {
   /**
@@ -93,11 +91,7 @@ export interface ApiTokenStore {
    * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the API token of the caller was revoked, or if a
    *   call of `revoke` with the option `issued` is running or ended less than five seconds ago
    */
-  create(
-    environment: Environment,
-    values: NewApiToken,
-    by: ChangeBy,
-  ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
+  create(environment: Environment, values: NewApiToken, by: ChangeBy): Promise<ApiTokenWithSecret>;
 
   /**
    * Lists the API tokens of an environment in the order of their ids. Page keys are ids. An API token that exists
@@ -113,38 +107,26 @@ export interface ApiTokenStore {
     onUnreadable?: (id: string) => void,
   ): Promise<Page<ApiToken>>;
 
-  /**
-   * Changes values of an API token. A new expiry time applies to the former secrets as well. If the grace period of a
-   * former secret ends before the new expiry time, the grace period stays the same.
-   *
-   * @throws ApiTokenNotFound
-   */
+  /** Changes values. Former secrets expire no later than a new expiry time. @throws ApiTokenNotFound */
   update(environment: Environment, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
 
   /**
-   * Creates a new secret for an API token. Only the result of this call contains the secret. The replaced secret stays
-   * valid for the grace period. At most `MAX_GRACED` former secrets stay valid. If an older secret is still in its
-   * grace period, its grace period ends no later than that of the replaced secret. If the response of a rotation is
-   * lost, the caller can rotate again.
+   * Creates a new secret. Only this result contains it. The replaced secret stays valid for the grace period. Older
+   * secrets expire no later than the replaced secret, and at most `MAX_GRACED` former secrets stay valid. If the
+   * response is lost, the caller can rotate again.
    *
    * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller
    */
-  rotate(
-    environment: Environment,
-    id: string,
-    rotation: ApiTokenRotation,
-    by: ChangeBy,
-  ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
+  rotate(environment: Environment, id: string, rotation: ApiTokenRotation, by: ChangeBy): Promise<ApiTokenWithSecret>;
 
   /**
-   * Revokes an API token with all its secrets, and returns the number of revoked API tokens. After the revocation,
-   * `find` does not return the API token.
+   * Revokes an API token with all its secrets, and returns the number of revoked API tokens. `find` no longer returns
+   * them.
    *
-   * If the option `issued` is true, the call also revokes each API token that the API token of `id` created or rotated,
-   * directly or through other API tokens. These other API tokens may already be revoked or expired. The API token of
-   * `id` need not exist. The call revokes the API token of `id` first, and the issued API tokens in steps after it.
-   * Until five seconds after the last step, API tokens of the environment cannot create or rotate API tokens. If the
-   * call fails, a repeated call revokes the remaining API tokens.
+   * If `issued` is true, also revokes each API token that this API token created or rotated, directly or through other
+   * API tokens, which may already be revoked or expired. The API token of `id` need not exist. It is revoked first, and
+   * the others in steps. Until five seconds after the last step, API tokens of the environment cannot create or rotate
+   * API tokens. If the call fails, repeat it.
    *
    * @throws ApiTokenNotFound if the call found no API token to revoke
    */
@@ -156,10 +138,7 @@ export interface ApiTokenStore {
    */
   find(key: ApiTokenKey): Promise<ValidApiToken | undefined>;
 
-  /**
-   * Stores the current time as the last use of an API token. Does nothing if the token no longer exists, or if the
-   * stored use is less than `USE_INTERVAL_MS` old.
-   */
+  /** Stores now as the last use, at most once per `USE_INTERVAL_MS`. Ignores a token that does not exist. */
   noteUse(environment: Environment, id: string): Promise<void>;
 }
 
@@ -171,9 +150,6 @@ export interface RevocationListener {
   environmentDeleted(environment: Environment): void;
   /** Called after the API token with this digest was revoked or changed. Must ignore a value that is not a digest. */
   revoked(digest: string): void;
-  /**
-   * Called after messages were lost. Any API token may have been revoked or changed, so a cache must drop all API
-   * tokens.
-   */
+  /** Called after messages were lost. A cache must drop all API tokens, because any of them may have changed. */
   missed(): void;
 }

@@ -28,10 +28,7 @@ export const AT_START: ChangeBy = {
   peer: "",
 };
 
-/**
- * An event of the audit trail: a change, or an export of tokens. The event contains the names of changed fields, but
- * not their values.
- */
+/** An event of the audit trail: a change, or an export of tokens. It contains no values of fields. */
 export interface AuditEvent extends ChangeBy {
   /** The id. It is unique within the environment, and higher than the ids of all events before this event. */
   readonly id: string;

@@ -1,15 +1,9 @@
-/*
- * Limits of a worker for the messages, calls and streams of its callers. The limits for HTTP are the defaults of the
- * transport's option `limits`.
- */
+/* Limits of a worker for its callers. The limits for HTTP are the defaults of the transport's option `limits`. */
 
 /** The maximum size of a request message, in bytes, before and after decompression. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
-/**
- * The maximum size of a request message for methods that need no API token, in bytes. Messages of these methods contain
- * only names. The small limit bounds the memory for incomplete messages on many streams.
- */
+/** The maximum size of a message for methods that need no API token, in bytes. It bounds the memory of streams. */
 export const MAX_OPEN_MESSAGE_BYTES = 4096;
 
 /**
@@ -18,23 +12,18 @@ export const MAX_OPEN_MESSAGE_BYTES = 4096;
  */
 export const MAX_CALLS = 16_384;
 
-/**
- * The maximum number of waiting requests for public signing keys. These requests need no API token, and wait for Redis.
- */
+/** The maximum number of waiting requests for public signing keys, which need no API token. */
 export const MAX_KEY_REQUESTS = 4096;
 
 /**
- * `max`: the maximum number of open streams. `lifetimeMs`: the maximum lifetime of a stream, in milliseconds.
- *
- * The streaming calls are WatchEvents, Watch of the health service, and reflection. Watch and reflection need no API
- * token. If a call has no API token, and its request body arrives slowly, the call counts as a stream as well. If a
- * stream of Watch ends, gRPC clients call Watch again.
+ * The maximum number of open streams, and their maximum lifetime in milliseconds. Streams are WatchEvents, Watch of the
+ * health service, reflection, and calls without an API token whose body arrives slowly. gRPC clients call Watch again
+ * if it ends.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };
 
 /**
- * The maximum number of WatchEvents streams in a worker, and the maximum number per environment in a worker. These
- * numbers are below the limit of all streams, so that other calls can still open streams. Each stream stores up to one
- * page of events in memory.
+ * The maximum numbers of WatchEvents streams. They are below `STREAMS.max`, so that other calls can open streams. Each
+ * stream stores up to one page of events.
  */
 export const MAX_WATCHERS = { worker: 500, environment: 100 };

@@ -32,19 +32,13 @@ export interface Origin {
   readonly forwardedFor: string | null;
 }
 
-/**
- * Returns the key under which the service counts a client's failures and resources. The key is the address for IPv4,
- * and the /64 network for IPv6.
- */
+/** Returns the key for counting a client's failures and resources: its IPv4 address, or its IPv6 /64 network. */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   const address = clientOf(origin, proxies);
   return address ? keyOf(address) : "unknown";
 }
 
-/**
- * Returns the client key of a connection that has no request yet. Returns undefined if the peer is a trusted proxy,
- * because the connection of a proxy carries requests of many clients.
- */
+/** Returns the key of a connection without a request. Undefined for a trusted proxy, which serves many clients. */
 export function connectionKey(peer: string, proxies: readonly Network[]): string | undefined {
   const address = parseAddress(peer);
   if (!address) return "unknown";

@@ -60,8 +60,5 @@ export function isEnvironmentKey(text: string): boolean {
 /** Environment numbers are below this number. The number 0 is never used. */
 export const ENVIRONMENT_NUMBERS = 2 ** 20;
 
-/**
- * The number of team ids of an environment: 8.6 billion. Every new group uses a new id, even after deletions. The high
- * bits of a team id contain the number of the environment. A team id is below 2^53.
- */
+/** The number of team ids of an environment. No id is used again. With the number, an id is below 2^53. */
 export const TEAM_IDS = 2 ** 33;

@@ -14,10 +14,7 @@ type FailureKind =
   | "Unavailable"
   | "DataLoss";
 
-/**
- * The outcome of a failed change. `not_made`: the change was not committed, and will not be committed. `unknown`: the
- * change may have been committed.
- */
+/** `not_made`: the failed change is not and will not be committed. `unknown`: it may be committed. */
 export type ChangeOutcome = "not_made" | "unknown";
 
 export abstract class DomainError extends Error {
@@ -26,18 +23,15 @@ export abstract class DomainError extends Error {
   abstract readonly reason: string;
   /** The invalid field of the request. Undefined if the field varies, or if no field is invalid. */
   abstract readonly field: string | undefined;
-  /**
-   * The outcome of the change. Undefined if the call makes no change, or if the class of the error implies the outcome.
-   */
+  /** The outcome of the change. Undefined if the call makes no change, or if the class implies the outcome. */
   readonly outcome: ChangeOutcome | undefined = undefined;
 }
 
 /**
- * Creates the class of a failure. The name of the class derives from `reason`, because a bundler may rename classes.
+ * Creates the class of a failure. Its name derives from `reason`, because a bundler may rename classes.
  *
- * @param row `text`: the message for the caller, with the cause and the remedy. If `text` is a function, the
- *   constructor has the parameters of this function. If `text` is a string, the only parameter is the cause. `field`:
- *   the value of `DomainError.field`
+ * @param row `text`: the message, with the cause and the remedy. If it is a function, the constructor has its
+ *   parameters. Otherwise, the only parameter is the cause. `field`: the value of `DomainError.field`
  */
 function failure<Args extends readonly unknown[] = [cause?: unknown]>(
   kind: FailureKind,
@@ -61,10 +55,7 @@ export class UserGroupNotFound extends failure("NotFound", "USER_GROUP_NOT_FOUND
   text: "the environment of the API token has no user group with this user_group_id; GetUserGroup creates it for an API token with the role manage",
 }) {}
 
-/**
- * No group has this token as its current token. If the call resolves a viewer, no group has the token in its grace
- * period either.
- */
+/** No group has this as its current token or, if the call resolves a viewer, in its grace period. */
 export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
   text: (malformed?: boolean) =>
     malformed
@@ -256,10 +247,7 @@ const STORE_FAULTS = {
 
 export type StoreFault = keyof typeof STORE_FAULTS;
 
-/**
- * The store did not answer in time, or refused the call. The change may have been committed before this error, but is
- * never committed afterwards.
- */
+/** The store did not answer in time, or refused the call. The change may be committed, but only before this error. */
 export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE", {
   text: "the store does not answer; try again",
 }) {

@@ -1,8 +1,6 @@
 import type { AuditEvent } from "./audit.ts";
 
-/**
- * The types of events in the feed and in webhooks. Later releases add types, so consumers must ignore unknown types.
- */
+/** The types of events in the feed and in webhooks. Consumers must ignore unknown types. */
 export const EVENT_TYPES = [
   "user_group.created",
   "user_group.updated",
@@ -56,10 +54,7 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
   CreateEnvironment: "environment.created",
 };
 
-/**
- * An event of the audit trail, for the feed and for webhooks. The details of the call that caused the event are
- * omitted. The event contains ids and names of fields, but no values and no tokens.
- */
+/** An event of the audit trail, for the feed and for webhooks: ids and names of fields, but no values and no tokens. */
 export interface FeedEvent
   extends Pick<AuditEvent, "id" | "time" | "actorId" | "userGroupId" | "webhookId" | "changedFields"> {
   readonly type: EventType;
@@ -91,9 +86,8 @@ export interface EventPosition {
 }
 
 /**
- * The start of a feed: a position, or a time in milliseconds since 1970. If the start is a time, the feed begins with
- * the first event at or after this time. If some of these events were removed, the feed begins after the last removed
- * event. The time 0 selects the beginning. The time Infinity skips all existing events.
+ * The start of a feed: a position, or a time in milliseconds since 1970, inclusive. If some of these events were
+ * removed, the feed begins after the last removed event. 0 selects the beginning. Infinity skips all existing events.
  */
 export type EventStart = EventPosition | { readonly since: number };
 

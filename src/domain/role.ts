@@ -1,7 +1,4 @@
-/**
- * The roles of API tokens. The role of an API token defines the rights of the token in its environment. Each role
- * includes the rights of all roles before it. If the caller has the role `read`, GetUserGroup does not create groups.
- */
+/** The roles of API tokens. Each role includes the rights of the roles before it. `read` creates no groups. */
 export const ROLES = ["resolve", "read", "manage", "admin"] as const;
 
 export type Role = (typeof ROLES)[number];

@@ -1,8 +1,4 @@
-/**
- * Shares a read among all callers. During a read, all callers get the result or the error of that read.
- *
- * @param keptMs the time for which a result or an error is reused after the read, in milliseconds
- */
+/** Shares a read and its result or error among all callers. Reuses the result for `keptMs` after the read. */
 export function sharedResult<T>(keptMs: number, read: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
   /** The time at which the reuse ends, by `performance.now()`. */

@@ -22,24 +22,20 @@ import type { SessionOwner } from "./viewer-session.ts";
 export const MAX_STORE_CALL_MS = 60_000;
 
 /**
- * A store of user groups. No method answers from a cache.
- *
- * Every change writes one audit event in the same atomic step. A call that changes nothing writes no event. `by` is the
- * author of the change.
+ * A store of user groups. No method answers from a cache. Every change writes one audit event in the same atomic step,
+ * with the author `by`. A call that changes nothing writes no event.
  *
  * Every method throws `StoreUnavailable` if the store does not answer in time, and `RecordUnreadable` if a stored
- * record cannot be read. A method that makes a change throws `TooFewReplicas` if the change is committed, but too few
- * replicas confirmed it. If the method throws any other error, the store does not commit the change after the error. If
- * this error is `StoreUnavailable`, the change may have been committed before the error.
+ * record cannot be read. After `StoreUnavailable`, a change may have been committed before the error, but never after
+ * it. After `TooFewReplicas`, the change is committed, but too few replicas confirmed it. After any other error, the
+ * change is not committed.
  */
 export interface UserGroupStore {
   /** Returns the group with the id, and changes nothing. @throws UserGroupNotFound */
   get(environment: Environment, providedId: string): Promise<UserGroup>;
 
   /**
-   * Returns the group with the id, or creates the group with a unique team id. If several callers create the same group
-   * at the same time, all callers get one group. An existing group does not change.
-   *
+   * Returns the group with the id, unchanged, or creates it with a unique team id. Concurrent calls create one group.
    * @throws EnvironmentFull
    */
   getOrCreate(
@@ -48,11 +44,7 @@ export interface UserGroupStore {
     by: ChangeBy,
   ): Promise<{ group: UserGroup; created: boolean }>;
 
-  /**
-   * Replaces fields atomically. If `etag` is not empty, the group must have this etag.
-   *
-   * @throws UserGroupNotFound, EtagMismatch
-   */
+  /** Replaces fields atomically. Checks an `etag` that is not empty. @throws UserGroupNotFound, EtagMismatch */
   update(
     environment: Environment,
     providedId: string,
@@ -74,12 +66,7 @@ export interface UserGroupStore {
    */
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
-  /**
-   * Returns the group of a token. The token may be the current token of the group, or a token in its grace period. A
-   * suspended group is returned as well.
-   *
-   * @throws TokenNotFound
-   */
+  /** Returns the group of a token, current or in its grace period, even if suspended. @throws TokenNotFound */
   resolve(environment: Environment, token: string): Promise<Viewer>;
 }
 
@@ -101,31 +88,25 @@ export interface UserGroupAdminStore {
    */
   list(environment: Environment, search: UserGroupSearch): Promise<Page<ListedUserGroup>>;
 
-  /**
-   * Lists groups with all their values, in the order of `list`. A page has at most about 1 MiB, or one larger group.
-   */
+  /** Lists groups with all values, in the order of `list`. A page has at most about 1 MiB, or one larger group. */
   export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;
 
   /** Returns a group without its token, and changes nothing. @throws UserGroupNotFound */
   lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo>;
 
   /**
-   * Deletes a group and revokes its tokens atomically. If a group with the same id is created afterwards, the new group
-   * has another team id and another token. If a rotation of the deleted group is retried, the retry does not return the
-   * token of the new group.
+   * Deletes a group and revokes its tokens atomically. A new group with the same id has another team id and token, and
+   * a retried rotation of the deleted group does not return that token.
    *
    * @param etag if not empty, the group must have this etag
-   * @throws TokenNotFound if the target is a token, and this token is not the current token of a group;
-   *   UserGroupNotFound, EtagMismatch
+   * @throws TokenNotFound if the target is a token, but not the current token of a group; UserGroupNotFound,
+   *   EtagMismatch
    */
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
   /**
-   * Suspends a group atomically. If the group is already suspended, replaces the values of its suspension, but keeps
-   * its `suspendTime`. If the values are equal, nothing changes. Every call that begins after this call has returned
-   * finds the group suspended.
-   *
-   * @throws UserGroupNotFound
+   * Suspends a group atomically. If it is already suspended, replaces the values except `suspendTime`. Equal values
+   * change nothing. Every call that begins after the return finds the group suspended. @throws UserGroupNotFound
    */
   suspend(
     environment: Environment,
@@ -138,11 +119,10 @@ export interface UserGroupAdminStore {
   resume(environment: Environment, providedId: string, by: ChangeBy): Promise<UserGroupInfo>;
 
   /**
-   * Replaces the token of a group atomically. If an older token was still in its grace period, the older token is
-   * revoked immediately.
+   * Replaces the token of a group atomically. An older token in its grace period is revoked immediately.
    *
-   * @param revocation `graceMs`: the grace period of the replaced token, in milliseconds; 0 revokes this token
-   *   immediately. `requestId`: if not empty, a retry with this id within 24 hours changes nothing
+   * @param revocation `graceMs`: the grace period of the replaced token, in milliseconds; 0 revokes it immediately.
+   *   `requestId`: if not empty, a retry within 24 hours changes nothing
    * @throws UserGroupNotFound, RequestIdReused
    */
   revokeTokens(
@@ -156,17 +136,15 @@ export interface UserGroupAdminStore {
   endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void>;
 
   /**
-   * Imports groups, and returns the outcomes in the order of the groups. Each group is imported atomically, and
-   * independently of the other groups. A group that already has the imported values does not change, so an import can
-   * be repeated.
+   * Imports groups, each atomically and independently, and returns the outcomes in the order of the groups. A group
+   * that has the imported values does not change, so an import can be repeated.
    *
-   * If the token of an existing group is younger than the snapshot, the group keeps this token. Otherwise the group
-   * gets the imported token, and the time of the snapshot becomes the creation time of the token. If
-   * `replaceNewerTokens` is true, the imported token replaces a younger token as well. In this case, the imported token
-   * gets the creation time of the replaced token. If another group has the imported token, as its current token or in
-   * its grace period, the import of the group fails. A suspended group keeps its suspension and its `expireTime`.
+   * An existing group keeps a token that is younger than the snapshot. Otherwise it gets the imported token, created at
+   * the time of the snapshot. With `replaceNewerTokens`, the imported token also replaces a younger token, and gets the
+   * creation time of that token. If another group has the imported token, current or in its grace period, the import of
+   * the group fails. A suspended group keeps its suspension and its `expireTime`.
    *
-   * @param groups the groups. No two groups may have the same id or the same token
+   * @param groups no two groups may have the same id or the same token
    */
   import(
     environment: Environment,
@@ -179,11 +157,9 @@ export interface UserGroupAdminStore {
 /**
  * The outcome of the import of a group, and the names of its changed fields.
  *
- * - `token-newer`: the group kept its token, because the token is younger than the snapshot. The group has all other
- *   imported values.
- * - `suspended`: the group was already suspended, and keeps its suspension and its `expireTime`. At least one of the
- *   two differs from the import. If the token of the group is younger than the snapshot, the group kept its token as
- *   well.
+ * - `token-newer`: the group kept its token, which is younger than the snapshot, but has all other imported values.
+ * - `suspended`: the group was already suspended and kept its suspension and `expireTime`, of which at least one differs
+ *   from the import. If its token is younger than the snapshot, it kept the token as well.
  */
 export type ImportOutcome =
   | {
@@ -199,30 +175,19 @@ interface ExportedPage extends Page<UserGroup> {
 
 /** A store of environments. The methods throw the errors and write the audit events of a `UserGroupStore`. */
 export interface EnvironmentStore {
-  /**
-   * Returns the environment with this name, or creates the environment.
-   *
-   * @throws EnvironmentNotFound if the environment was deleted
-   */
+  /** Returns the environment with this name, or creates it. @throws EnvironmentNotFound if it was deleted */
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
-   * Creates an environment. If an environment with the same name was deleted, the new environment has another number,
-   * and contains none of the deleted data. If a creation is interrupted, the next look-up of the environment completes
-   * the creation.
-   *
-   * @throws EnvironmentExists, EnvironmentBeingDeleted
+   * Creates an environment. A new environment has another number than a deleted one with the same name, and none of its
+   * data. The next look-up completes an interrupted creation. @throws EnvironmentExists, EnvironmentBeingDeleted
    */
   create(name: EnvironmentName, by: ChangeBy): Promise<ListedEnvironment>;
 
   /** Returns an environment. @throws EnvironmentNotFound if the environment does not exist or is being deleted */
   find(name: EnvironmentName): Promise<Environment>;
 
-  /**
-   * Returns all environments with this name, including deleted environments. The latest environment is the first.
-   *
-   * @throws EnvironmentNotFound
-   */
+  /** Returns all environments with this name, also deleted ones, the latest first. @throws EnvironmentNotFound */
   findAll(name: EnvironmentName): Promise<readonly ListedEnvironment[]>;
 
   /** Returns an environment, even if the environment is being deleted. @throws EnvironmentNotFound */
@@ -237,10 +202,9 @@ export interface EnvironmentStore {
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
 
   /**
-   * Deletes an environment. If the environment has user groups, the first call needs `force`. Each call deletes a
-   * limited number of groups. Repeat the call until the result is 0. Also repeat a call that failed. The first call
-   * makes the API tokens and user group tokens of the environment invalid. After that call, look-ups do not find the
-   * environment, and changes in the environment fail. The audit trail of the environment stays.
+   * Deletes an environment. If it has user groups, the first call needs `force`. After the first call, all tokens are
+   * invalid, look-ups do not find the environment, and changes in it fail. Each call deletes a limited number of
+   * groups. Repeat it until the result is 0, also after an error. The audit trail stays.
    *
    * @returns the number of remaining groups. 0 if the environment is deleted
    * @throws EnvironmentNotFound if the environment does not exist or is already deleted; EnvironmentNotEmpty
@@ -273,9 +237,8 @@ export interface AuditStore {
 /** The feed of events, which are events of the audit trail. The feed throws the errors of a `UserGroupStore`. */
 export interface EventStore {
   /**
-   * Reads up to `size` events of an environment in the order of their ids, in one round trip. If a change is made after
-   * the read, its event has a higher id. A reader that continues at `next` therefore misses no event. A page may have
-   * fewer events than `size`, even if more events follow.
+   * Reads up to `size` events in the order of their ids, in one round trip. A later change has a higher id, so a reader
+   * that continues at `next` misses no event. A page may have fewer events, even if more events follow.
    *
    * @throws EventCursorExpired if events after the position were removed or lost; EnvironmentNotFound if the
    *   environment is deleted
@@ -283,20 +246,13 @@ export interface EventStore {
   readEvents(environment: Environment, start: EventStart, size: number): Promise<EventPage>;
 }
 
-/**
- * The kinds of health checks. A store that is full or read-only fails the check of `changes`, but passes the check of
- * `reads`.
- */
+/** The kinds of health checks. A store that is full or read-only fails `changes`, but passes `reads`. */
 export const READY_KINDS = ["reads", "changes"] as const;
 
 export type ReadyKind = (typeof READY_KINDS)[number];
 
 export interface StoreProbe {
-  /**
-   * Checks that the store answers reads, or that the store commits changes.
-   *
-   * @throws StoreUnavailable, TooFewReplicas
-   */
+  /** Checks that the store answers reads, or commits changes. @throws StoreUnavailable, TooFewReplicas */
   check(kind: ReadyKind): Promise<void>;
 }
 

@@ -7,10 +7,7 @@ export const USER_GROUP_PREFIX = "ugt_";
 const API_PREFIX = "ugk_";
 /** The length of the random part of a user group token, in base62 characters. This part has about 190 random bits. */
 const BODY_LENGTH = 32;
-/**
- * The length of the environment number in an API token, in base62 characters. The body of the API token begins with
- * this number. The other 30 characters of the body are random, and have about 178 random bits.
- */
+/** The length of the environment number in the body of an API token. It precedes 30 random characters (178 bits). */
 const NUMBER_LENGTH = 4;
 const API_BODY_LENGTH = NUMBER_LENGTH + 30;
 const CHECKSUM_LENGTH = 6;
@@ -33,8 +30,7 @@ export function newUserGroupToken(): string {
 /**
  * Generates an API token: `ugk_`, the number of its environment, random characters, and a checksum of six characters.
  *
- * @param number the number of the environment. Omit the number for an entry of `API_TOKENS`. The API token then
- *   contains a random number
+ * @param number omit it for an entry of `API_TOKENS`, which contains a random number
  */
 export function newApiToken(number = randomInt(1, ENVIRONMENT_NUMBERS)): string {
   const body = fourOf(number) + randomBase62(API_BODY_LENGTH - NUMBER_LENGTH);
@@ -101,8 +97,7 @@ export function randomBase62(length: number): string {
   let text = "";
   while (text.length < length) {
     for (const byte of randomBytes(length)) {
-      // 248 is the largest multiple of 62 in a byte. Higher bytes would make the first characters of the alphabet more
-      // frequent.
+      // 248 is the largest multiple of 62 in a byte. Higher bytes would favor the first characters of the alphabet.
       if (byte < 248 && text.length < length) text += BASE62[byte % 62];
     }
   }

@@ -14,10 +14,7 @@ export interface GroupFields {
   readonly mapping: { readonly [schemaId: string]: string };
   /** Undefined if the group has no properties. */
   readonly properties: JsonObject | undefined;
-  /**
-   * The time at which the group expires and is suspended, in milliseconds since 1970. Undefined if the group does not
-   * expire.
-   */
+  /** The time at which the group is suspended, in milliseconds since 1970. Undefined if the group does not expire. */
   readonly expireTime?: number | undefined;
 }
 
@@ -56,9 +53,7 @@ export interface UserGroup extends GroupFields {
 export interface Viewer
   extends GroupFields,
     Pick<UserGroup, "teamId" | "providedId" | "environmentTag" | "suspension"> {
-  /**
-   * The expiry time of the presented token, in milliseconds since 1970. Undefined if the token is the current token.
-   */
+  /** The expiry time of the presented token, in milliseconds since 1970. Undefined if it is the current token. */
   readonly tokenExpireTime: number | undefined;
   readonly lastResolveDay?: number | undefined;
 }
@@ -83,15 +78,11 @@ export interface Rotation {
   /** The grace period of the former token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;
   /**
-   * The grace period that the caller requested, in milliseconds. If the caller requested no grace period, the value
-   * is undefined, and `graceMs` is the default. A retry must request the same grace period, even if the default has
-   * changed.
+   * The grace period that the caller requested, in milliseconds, or undefined if `graceMs` is the default. A retry must
+   * request the same value, even if the default has changed.
    */
   readonly requestedGraceMs: number | undefined;
-  /**
-   * The request id. Undefined if the caller sent no request id. Within 24 hours, calls with the same request id create
-   * only one token.
-   */
+  /** The request id, if the caller sent one. Calls with the same id within 24 hours create only one token. */
   readonly requestId: string | undefined;
 }
 
@@ -126,10 +117,7 @@ export interface ListedUserGroup
 export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 
 export interface ImportedUserGroup extends NewUserGroup {
-  /**
-   * The token in the source system. If undefined, an existing group keeps its token, and a new group gets a generated
-   * token.
-   */
+  /** The token in the source system. If undefined, a group keeps its token, and a new group gets a generated token. */
   readonly token: string | undefined;
   /** The suspension to set if the group is not suspended. If undefined, the import does not suspend the group. */
   readonly suspension?: Suspension | undefined;
@@ -138,9 +126,8 @@ export interface ImportedUserGroup extends NewUserGroup {
 export interface ImportOptions {
   readonly mode: ImportMode;
   /**
-   * The time at which the groups were read from the source system, in milliseconds since 1970. An earlier time is
-   * allowed. The import stores this time as the creation time of imported tokens, except if an imported token replaces
-   * a younger token.
+   * The time at which the groups were read from the source system, or earlier, in milliseconds since 1970. It becomes
+   * the creation time of imported tokens, except of those that replace a younger token.
    */
   readonly snapshotTime: number;
   /** Whether imported tokens also replace tokens that are younger than the snapshot. */
@@ -151,8 +138,5 @@ export interface ImportOptions {
   readonly validateOnly?: boolean;
 }
 
-/**
- * Selects what happens if a group with the id exists, and its values differ from the imported group. `create-only`
- * keeps the existing values, and `upsert` replaces them.
- */
+/** If a group exists and has other values, `create-only` keeps the values, and `upsert` replaces them. */
 export type ImportMode = "create-only" | "upsert";

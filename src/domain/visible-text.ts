@@ -1,7 +1,4 @@
-/**
- * Invisible code points: control and format characters, line separators, fillers, variation selectors, and the blank
- * Braille pattern (U+2800).
- */
+/** Control and format characters, line separators, fillers, variation selectors, and the blank Braille pattern. */
 const HIDDEN = "\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800";
 
 /** Matches the first fault of a text. Every call uses this check. One expression is faster than several. */
@@ -12,10 +9,7 @@ export function isVisible(text: string): boolean {
   return !INVISIBLE.test(text);
 }
 
-/**
- * Returns the first fault of a text, such as `must not end with U+0020 SPACE`. Returns undefined if the text has no
- * fault.
- */
+/** Returns the first fault of a text, such as `must not end with U+0020 SPACE`, or undefined. */
 export function hiddenFault(text: string): string | undefined {
   const found = INVISIBLE.exec(text);
   if (!found) return undefined;

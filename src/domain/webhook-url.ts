@@ -25,20 +25,12 @@ const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
   ["[::1]", ["::1"]],
 ]);
 
-/**
- * Returns the addresses of a loopback host. Does not query DNS, because DNS may not know `localhost`. Returns undefined
- * if the host is not a loopback host.
- */
+/** Returns the addresses of a loopback host, without DNS, which may not know `localhost`. Otherwise undefined. */
 export function loopbackAddresses(host: string): readonly string[] | undefined {
   return LOOPBACK.get(host);
 }
 
-/**
- * Parses and normalizes the URL of a webhook. The scheme must be `https`. If the host is a loopback host with an
- * address in `allowed`, the scheme may be `http`.
- *
- * @throws WebhookUrlRefused
- */
+/** Normalizes a URL with `https`, or with `http` and a loopback host in `allowed`. @throws WebhookUrlRefused */
 export function parseWebhookUrl(text: string, allowed: readonly Network[]): string {
   if (!URL.canParse(text)) throw new WebhookUrlRefused("must be a URL, such as https://example.com/webhooks");
   const { protocol, hostname, username, password, hash, href } = new URL(text);

@@ -21,19 +21,15 @@ export const DISABLE_AFTER_MS = 3 * DAY_MS;
 /** The prefix of secrets in the form of Standard Webhooks. */
 export const WEBHOOK_SECRET_PREFIX = "whsec_";
 
-/**
- * The stored states of a webhook. `failed`: the service disabled the webhook, because its deliveries had failed for
- * `DISABLE_AFTER_MS`.
- */
+/** The stored states. `failed`: all deliveries failed for `DISABLE_AFTER_MS`, so the service disabled the webhook. */
 export const WEBHOOK_STATES = ["enabled", "disabled", "failed"] as const;
 
 /** The state of a webhook. `unreadable`: the webhook is enabled, but its current secret cannot be decrypted. */
 export type WebhookState = (typeof WEBHOOK_STATES)[number] | "unreadable";
 
 /**
- * The result of an attempt. `delivered`: the HTTP status of the response was 2xx. All other results are classes of
- * failures. The class reveals nothing about the network. `secret`: the event cannot be signed, because the secret of
- * the webhook cannot be decrypted.
+ * The result of an attempt: `delivered` (HTTP status 2xx), or a class of failures that reveals nothing about the
+ * network. `secret`: the secret of the webhook cannot be decrypted, so the event cannot be signed.
  */
 export const DELIVERY_OUTCOMES = [
   "delivered",
@@ -49,9 +45,7 @@ export const DELIVERY_OUTCOMES = [
 
 export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
 
-/**
- * An endpoint that receives the events of an environment. Times are in milliseconds since 1970 by the store's clock.
- */
+/** An endpoint for the events of an environment. Times are in milliseconds since 1970 by the store's clock. */
 export interface Webhook {
   /** The id, which is not secret. */
   readonly id: string;
@@ -64,19 +58,13 @@ export interface Webhook {
   readonly updateTime: number;
   /** The time until which at least one replaced secret still signs. Undefined if only the current secret signs. */
   readonly previousSecretExpireTime: number | undefined;
-  /**
-   * The position of the webhook in the events: the id of an event, or a time in microseconds since 1970. All events up
-   * to this position have been delivered or need no delivery.
-   */
+  /** The id of an event, or a time in microseconds since 1970. Events up to it need no delivery any more. */
   readonly cursor: number;
   /** At this time, no event after `cursor` existed. Undefined if `cursor` is itself a time. */
   readonly cursorTime: number | undefined;
   /** The time of the last successful delivery. Undefined before the first successful delivery. */
   readonly lastSuccessTime: number | undefined;
-  /**
-   * The time of the first failure after the last success or the last change of the webhook. Undefined if no attempt has
-   * failed since then.
-   */
+  /** The time of the first failure since the last success or change of the webhook. Undefined without a failure. */
   readonly failingSince: number | undefined;
   readonly failedAttempts: number;
   /** The earliest time of the next attempt. Undefined if `failingSince` is undefined. */
@@ -116,34 +104,20 @@ export interface WebhookTarget {
  * with its audit event. Every method with a parameter `id` throws WebhookNotFound.
  */
 export interface WebhookStore {
-  /**
-   * Creates a webhook that receives the events after its creation. Only the result contains the secret.
-   *
-   * @throws TooManyWebhooks
-   */
+  /** Creates a webhook for later events. Only the result contains the secret. @throws TooManyWebhooks */
   create(environment: Environment, values: NewWebhook, by: ChangeBy): Promise<WebhookWithSecret>;
   get(environment: Environment, id: string): Promise<Webhook>;
   /** Lists all webhooks of an environment in the order of their ids. */
   list(environment: Environment): Promise<readonly Webhook[]>;
   update(environment: Environment, id: string, change: WebhookChange, by: ChangeBy): Promise<Webhook>;
   delete(environment: Environment, id: string, by: ChangeBy): Promise<void>;
-  /**
-   * Creates a new secret. Each replaced secret still signs for `SECRET_GRACE_MS` after its replacement. Only the result
-   * contains the new secret.
-   */
+  /** Creates a new secret, which only this result contains. A replaced secret signs for another `SECRET_GRACE_MS`. */
   rotateSecret(environment: Environment, id: string, by: ChangeBy): Promise<WebhookWithSecret>;
   /** Lists the last delivery attempts, the newest first. */
   deliveries(environment: Environment, id: string): Promise<readonly Delivery[]>;
-  /**
-   * Moves the cursor back to a time (in milliseconds since 1970), so that the events since this time are delivered
-   * again. Ends the delay after a failure. Never moves the cursor forward.
-   */
+  /** Moves the cursor back to a time, in milliseconds since 1970, and ends the delay. Never moves it forward. */
   rewind(environment: Environment, id: string, time: number, by: ChangeBy): Promise<Webhook>;
-  /**
-   * Begins a test of a webhook, and returns the webhook and its secrets.
-   *
-   * @throws WebhookTestLimited if a test in the environment began less than `TEST_INTERVAL_MS` ago
-   */
+  /** Begins a test. @throws WebhookTestLimited if a test in the environment began less than `TEST_INTERVAL_MS` ago */
   beginTest(environment: Environment, id: string): Promise<WebhookTarget>;
 }
 
@@ -158,10 +132,7 @@ export interface DueWebhook {
   readonly cursor: number;
   /** Whether a worker may claim the webhook now: no worker holds the lease, and no failure delays the next attempt. */
   readonly isFree: boolean;
-  /**
-   * The time of the event whose delivery failed. Undefined if no attempt has failed since the last success or the last
-   * change of the webhook.
-   */
+  /** The time of the event whose delivery failed. Undefined if no attempt failed since the last success or change. */
   readonly failedEventTime: number | undefined;
 }
 
@@ -203,18 +174,14 @@ export interface Claim {
 }
 
 /**
- * The state of deliveries. One worker at a time holds the lease of a webhook. The lease expires `LEASE_MS` after the
- * claim. A settlement releases the lease, or extends the lease until `LEASE_MS` after the settlement. Only the holder
- * moves the cursor forward.
+ * The state of deliveries. One worker at a time holds the lease of a webhook, and only this worker moves the cursor
+ * forward. The lease expires `LEASE_MS` after the claim or the last settlement, or when a settlement releases it.
  */
 export interface DeliveryStore {
   /** Lists the environments that have or had webhooks. */
   environments(page: PageRequest): Promise<Page<Environment>>;
 
-  /**
-   * Reads the enabled webhooks that have events after their cursors. Returns undefined if the environment is not
-   * active.
-   */
+  /** Reads the enabled webhooks with events after their cursors. Returns undefined if the environment is not active. */
   due(environment: Environment): Promise<DueWebhooks | undefined>;
 
   /** Removes an environment from the list of `environments` if the environment is deleted. */
@@ -223,25 +190,22 @@ export interface DeliveryStore {
   /** Claims the lease. Returns undefined if another worker has the lease, or if no delivery may start now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
-   * Stores the result of one step of a delivery. A step without a failed attempt moves the cursor, except if another
-   * call has moved the cursor in the meantime. If all attempts have failed for `DISABLE_AFTER_MS`, disables the
-   * webhook, and writes an audit event.
+   * Stores the result of one step of a delivery. Without a failed attempt, moves the cursor, except if another call has
+   * moved it. If all attempts failed for `DISABLE_AFTER_MS`, disables the webhook with an audit event.
    *
    * @returns the webhook after the change. Undefined if the worker no longer holds the lease
    */
   settle(claim: Claim, settlement: Settlement): Promise<WebhookTarget | undefined>;
 
   /**
-   * Begins the regular check of an environment, and returns true. If a webhook has no undelivered events, sets its
-   * cursor time to now, so that its cursor does not expire. If the last check began less than `CHECK_INTERVAL_MS` ago,
-   * does nothing and returns false.
+   * Begins the regular check, and returns true. Sets the cursor time of webhooks without undelivered events to now, so
+   * that their cursors do not expire. Returns false within `CHECK_INTERVAL_MS` after the last check.
    */
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
-   * Writes an `api_token.expiring` event, and returns true. The event reports that the API token expires in at most
-   * `days` days. If the API token no longer has this expiry time, writes no event and returns false. If an earlier
-   * event has already reported this expiry time with `days` days or fewer, also writes no event and returns false.
+   * Writes an `api_token.expiring` event (expiry in at most `days` days), and returns true. Returns false if the expiry
+   * time has changed, or if an event already reported it with `days` days or fewer.
    */
   noteExpiry(
     environment: Environment,
@@ -250,10 +214,7 @@ export interface DeliveryStore {
   ): Promise<boolean>;
 }
 
-/**
- * The duration of a lease, in milliseconds. A lease is longer than an attempt, which takes at most
- * `DELIVERY_TIMEOUT_MS`.
- */
+/** The duration of a lease, in milliseconds. It is longer than an attempt (`DELIVERY_TIMEOUT_MS`). */
 export const LEASE_MS = 30_000;
 
 export const DELIVERY_TIMEOUT_MS = 10_000;
