@@ -158,8 +158,8 @@ export interface UserGroupAdminStore {
  * The outcome of the import of a group, and the names of its changed fields.
  *
  * - `token-newer`: the group kept its token, which is younger than the snapshot, but has all other imported values.
- * - `suspended`: the group was already suspended and kept its suspension and `expireTime`, of which at least one differs
- *   from the import. If its token is younger than the snapshot, it kept the token as well.
+ * - `suspended`: the group was already suspended and kept its suspension and `expireTime`. At least one of the two
+ *   differs from the import. If its token is younger than the snapshot, it kept the token as well.
  */
 export type ImportOutcome =
   | {

@@ -18,23 +18,18 @@ export function isAllowedAddress(text: string, allowed: readonly Network[]): boo
   return isPublic || isOneOf(allowed, address);
 }
 
-/** The loopback hosts and their addresses. A webhook URL with one of these hosts may have the scheme `http`. */
-const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
+/** The addresses of the loopback hosts, whose URLs may have the scheme `http`. DNS may not know `localhost`. */
+export const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
   ["localhost", ["127.0.0.1", "::1"]],
   ["127.0.0.1", ["127.0.0.1"]],
   ["[::1]", ["::1"]],
 ]);
 
-/** Returns the addresses of a loopback host, without DNS, which may not know `localhost`. Otherwise undefined. */
-export function loopbackAddresses(host: string): readonly string[] | undefined {
-  return LOOPBACK.get(host);
-}
-
 /** Normalizes a URL with `https`, or with `http` and a loopback host in `allowed`. @throws WebhookUrlRefused */
 export function parseWebhookUrl(text: string, allowed: readonly Network[]): string {
   if (!URL.canParse(text)) throw new WebhookUrlRefused("must be a URL, such as https://example.com/webhooks");
   const { protocol, hostname, username, password, hash, href } = new URL(text);
-  const isLoopback = loopbackAddresses(hostname)?.some((address) => isAllowedAddress(address, allowed)) ?? false;
+  const isLoopback = LOOPBACK.get(hostname)?.some((address) => isAllowedAddress(address, allowed)) ?? false;
   if (protocol !== "https:" && !(protocol === "http:" && isLoopback))
     throw new WebhookUrlRefused(
       "must start with https://. For development, http://localhost is allowed if WEBHOOK_ALLOW contains 127.0.0.1",

@@ -6,12 +6,9 @@ type SessionRefusal = "malformed" | "other-environment" | "unknown-key" | "signa
 export class SessionRefused extends Error {
   override readonly name = "SessionRefused";
   readonly refusal: SessionRefusal;
-  /** The key id of a session with the refusal `unknown-key`. */
-  readonly kid: string | undefined;
-  constructor(refusal: SessionRefusal, kid?: string) {
+  constructor(refusal: SessionRefusal) {
     super(`the session is refused: ${refusal}`);
     this.refusal = refusal;
-    this.kid = kid;
   }
 }
 

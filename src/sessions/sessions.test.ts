@@ -39,8 +39,8 @@ beforeAll(async () => {
 
 /** @param options `at`: the time of verification, in seconds after the creation of the sessions */
 function verify(session: string, { at = 0, verifier = new SessionVerifier(), keys = [KID] } = {}) {
-  const keyOf = (kid: string) => (keys.includes(kid) ? jwkOf({ x: pair.x, y: pair.y }) : undefined);
-  return verifier.verify(session, { issuer: ISSUER, keyOf }, NOW + at * 1000);
+  const keyOf = async (kid: string) => (keys.includes(kid) ? jwkOf({ x: pair.x, y: pair.y }) : undefined);
+  return verifier.verify(session, { issuer: ISSUER, keyOf }, () => NOW + at * 1000);
 }
 
 async function refusalOf(session: Promise<unknown>): Promise<string> {
@@ -141,12 +141,12 @@ describe("a forged session", () => {
   it("is rejected for another environment before its signature is verified", async () => {
     const iss = issuerOf("https://groups.example.com", "acme/Testing");
     let isAsked = false;
-    const keyOf = () => {
+    const keyOf = async () => {
       isAsked = true;
       return jwkOf(pair);
     };
     const session = await sign({ iss });
-    const seen = new SessionVerifier().verify(session, { issuer: ISSUER, keyOf }, NOW);
+    const seen = new SessionVerifier().verify(session, { issuer: ISSUER, keyOf }, () => NOW);
     expect([await refusalOf(seen), isAsked]).toEqual(["other-environment", false]);
   });
 });

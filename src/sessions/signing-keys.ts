@@ -50,7 +50,9 @@ class KnownKeys {
   }
 
   /** Returns the public key with this id. Returns undefined if no key has this id. */
-  readonly keyOf = (kid: string): JWK | undefined => this.#keys.get(kid)?.verifying;
+  keyOf(kid: string): JWK | undefined {
+    return this.#keys.get(kid)?.verifying;
+  }
 }
 
 interface Published {
@@ -104,15 +106,15 @@ export class SigningKeys {
   }
 
   /**
-   * Returns the keys that verify sessions of an environment.
-   *
-   * @param kid the id of a required key. If the cache does not contain this key, reads the keys once more. All waiting
-   *   callers share this read, so many unknown key ids do not cause many reads at the same time
+   * Returns the public key with this id, or undefined. If the cache does not contain the key, reads the keys once more,
+   * because another worker may have created it. All waiting callers share this read, so many unknown key ids do not cause
+   * many reads at the same time.
    */
-  async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
-    const known = await this.#find(environment);
-    if (kid === undefined || known.keyOf(kid)) return known;
-    return this.#readings.get(environmentPath(environment)) ?? this.#read(environment);
+  async keyOf(environment: Environment, kid: string): Promise<JWK | undefined> {
+    const known = (await this.#find(environment)).keyOf(kid);
+    if (known) return known;
+    const reading = this.#readings.get(environmentPath(environment)) ?? this.#read(environment);
+    return (await reading).keyOf(kid);
   }
 
   /** Returns the active key of an environment. Creates keys if none exist. */

@@ -1,18 +1,26 @@
 import { hash } from "node:crypto";
 import type { JWK } from "jose";
 import { setBounded } from "../domain/bounded.ts";
-import { ALGORITHM, CLOCK_TOLERANCE_S, claimsOf, readSession, type SessionClaims } from "./rules.ts";
+import {
+  ALGORITHM,
+  CLOCK_TOLERANCE_S,
+  claimsOf,
+  readSession,
+  type SessionClaims,
+  type UnverifiedSession,
+} from "./rules.ts";
 import { SessionRefused } from "./session.ts";
 import { loadJose } from "./signing.ts";
 
 interface Expected {
   readonly issuer: string;
-  readonly keyOf: (kid: string) => JWK | undefined;
+  /** Returns the public key with this id, or undefined. */
+  readonly keyOf: (kid: string) => Promise<JWK | undefined>;
 }
 
 interface Verified {
   readonly kid: string;
-  readonly claims: SessionClaims;
+  readonly payload: SessionClaims;
 }
 
 /** The maximum number of cached sessions, and the maximum length of a cached session. The cache uses at most 20 MiB. */
@@ -32,28 +40,28 @@ export class SessionVerifier {
     return this.#verified.size;
   }
 
-  /** @param now the time, in milliseconds since 1970 @throws SessionRefused */
-  async verify(session: string, expected: Expected, now: number): Promise<SessionClaims> {
+  /** @param now returns the time, in milliseconds since 1970 @throws SessionRefused */
+  async verify(session: string, { issuer, keyOf }: Expected, now: () => number): Promise<SessionClaims> {
     const digest = hash("sha256", session, "base64url");
     const known = this.#verified.get(digest);
-    if (known?.claims.iss === expected.issuer && expected.keyOf(known.kid) !== undefined) {
-      requireTime(known.claims, now);
-      return known.claims;
-    }
-    const read = readSession(session);
-    if (!read || !KEY_ID.test(read.kid) || typeof read.payload["iss"] !== "string")
-      throw new SessionRefused("malformed");
-    const { kid, payload } = read;
-    if (payload["iss"] !== expected.issuer) throw new SessionRefused("other-environment");
-    const key = expected.keyOf(kid);
-    if (key === undefined) throw new SessionRefused("unknown-key", kid);
-    await verifySignature(session, key);
-    const claims = claimsOf(payload);
+    const { kid, payload } = known ?? partsOf(session);
+    if (payload["iss"] !== issuer) throw new SessionRefused("other-environment");
+    const key = await keyOf(kid);
+    if (key === undefined) throw new SessionRefused("unknown-key");
+    if (!known) await verifySignature(session, key);
+    const claims = known?.payload ?? claimsOf(payload as UnverifiedSession["payload"]);
     if (!claims) throw new SessionRefused("malformed");
-    requireTime(claims, now);
-    if (session.length <= MAX_CACHED_LENGTH) setBounded(this.#verified, digest, { kid, claims }, MAX_VERIFIED);
+    requireTime(claims, now());
+    if (!known && session.length <= MAX_CACHED_LENGTH)
+      setBounded(this.#verified, digest, { kid, payload: claims }, MAX_VERIFIED);
     return claims;
   }
+}
+
+function partsOf(session: string): UnverifiedSession {
+  const read = readSession(session);
+  if (!read || !KEY_ID.test(read.kid) || typeof read.payload["iss"] !== "string") throw new SessionRefused("malformed");
+  return read;
 }
 
 /** Checks the time. A session must not outlast the grace period of its token, so `exp` has no tolerance. */

@@ -137,16 +137,9 @@ export class ViewerSessions {
 
   async #verify(environment: Environment, session: string): Promise<SessionClaims> {
     const issuer = this.#issuerOf(environment);
-    const verify = async (kid?: string) => {
-      const { keyOf } = await this.#keys.checking(environment, kid);
-      return this.#verifier.verify(session, { issuer, keyOf }, Date.now());
-    };
+    const keyOf = (kid: string) => this.#keys.keyOf(environment, kid);
     try {
-      return await verify().catch((error: unknown) => {
-        // Another worker may have created the key after the last read.
-        if (error instanceof SessionRefused && error.refusal === "unknown-key") return verify(error.kid);
-        throw error;
-      });
+      return await this.#verifier.verify(session, { issuer, keyOf }, Date.now);
     } catch (error) {
       if (!(error instanceof SessionRefused)) throw error;
       throw error.refusal === "expired" ? new ViewerSessionExpired() : new ViewerSessionInvalid(FAULTS[error.refusal]);

@@ -4,7 +4,7 @@ import https from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { Network } from "../domain/client-address.ts";
 import { DELIVERY_TIMEOUT_MS, type DeliveryOutcome } from "../domain/webhook.ts";
-import { isAllowedAddress, loopbackAddresses } from "../domain/webhook-url.ts";
+import { isAllowedAddress, LOOPBACK } from "../domain/webhook-url.ts";
 
 /** The maximum size of the body of a response, in bytes. The service closes the connection after a longer body. */
 export const MAX_ANSWER_BYTES = 4096;
@@ -144,7 +144,7 @@ export class Sender {
   private async addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[|\]$/g, "");
     // `localhost` needs only one allowed address.
-    const loopback = loopbackAddresses(hostname)?.filter((each) => this.isAllowed(each));
+    const loopback = LOOPBACK.get(hostname)?.filter((each) => this.isAllowed(each));
     const addresses = loopback ?? (isIP(host) !== 0 ? [host] : await this.resolve(host).catch(() => []));
     if (addresses.length === 0) throw new SendFailure(loopback ? "address" : "name");
     if (!addresses.every((each) => this.isAllowed(each))) throw new SendFailure("address");
