@@ -57,7 +57,6 @@ export class RedisState {
   readonly #deps: RedisStateDeps;
   readonly #loggedDeletions = new Set<string>();
   #isChecked = false;
-  #isRunning = false;
   #isFailing = false;
   #isClosed = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -143,13 +142,9 @@ export class RedisState {
     if (identity) this.#timers.push(setInterval(() => void identity.check().catch(() => {}), IDENTITY_MS).unref());
   }
 
-  /** Called when a connection to Redis is ready. */
+  /** Called when a connection to Redis is ready. During the start, does nothing, because `check` checks the data. */
   restore(): void {
-    // During the start, `check` checks the data, so do nothing here.
-    if (this.#timers.length === 0) return;
-    // Each connection calls this method when it is ready. Wait for the last connection, at most for `RETRY_MS`.
-    if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();
-    else this.#later();
+    if (this.#timers.length > 0) this.#later();
   }
 
   /**
@@ -183,7 +178,6 @@ export class RedisState {
     const { logger } = this.#deps;
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#isRunning = true;
     try {
       await this.#deps.identity?.check();
       // Do not write to data that no operator has accepted.
@@ -198,8 +192,6 @@ export class RedisState {
         logger.error(errorFields(error), "Redis is back, but the check of its data failed; trying again");
       this.#isFailing = true;
       this.#later();
-    } finally {
-      this.#isRunning = false;
     }
   }
 
