@@ -20,10 +20,7 @@ if (worker || !answerCommandLine(process.argv.slice(2))) {
   setTimeout(endProcess, 500).unref();
 }
 
-/**
- * Reads the settings, and starts the service. If `WORKERS` is above 1, starts a supervisor instead. The supervisor
- * starts worker processes, and each worker runs the service.
- */
+/** Starts the service, or if `WORKERS` is above 1, a supervisor that starts worker processes. */
 async function start(): Promise<{ close(): Promise<void> }> {
   const config = await loadConfig(process.env);
   return !worker && config.workers > 1 ? supervise(config) : run(config);

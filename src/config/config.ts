@@ -46,23 +46,14 @@ interface TlsConfig {
 export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa"> {
   readonly tls: TlsConfig | undefined;
   readonly files: readonly SettingFile[];
-  /**
-   * Parses the settings again, with new contents of files. If a file is not in `texts`, it keeps its content.
-   *
-   * @throws ConfigError
-   */
+  /** Parses the settings again. A file that is not in `texts` keeps its content. @throws ConfigError */
   readonly withTexts: (texts: FileContents) => Readonly<Config>;
   readonly misspelled: readonly Misspelled[];
 }
 
 type FileContents = { readonly [name in FileSetting]?: FileContent };
 
-/**
- * Reads the settings from environment variables, and reads the files to which settings point. An empty variable counts
- * as unset.
- *
- * @throws ConfigError with every fault
- */
+/** Reads environment variables and files. An empty variable counts as unset. @throws ConfigError with every fault */
 export async function loadConfig(environ: Environ): Promise<Readonly<Config>> {
   const settings = (Object.keys(SETTINGS) as Setting[]).filter(isFile);
   const paths = settings.flatMap((name) => (environ[name] ? [[name, environ[name]] as const] : []));
@@ -181,10 +172,7 @@ function isFile(name: Setting): name is FileSetting {
   return /_(?:FILE|CERTIFICATE|CLIENT_KEY)$/.test(name);
 }
 
-/**
- * Returns the fault that prevents a TLS server from using the files. Returns undefined if the server can use the files.
- * Node or Deno would ignore some of these faults.
- */
+/** Returns the fault that prevents a TLS server from using the files, even if Node or Deno would ignore it. */
 function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
   if (!parse.isKeyOf(cert, key)) return "TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE";
   try {
@@ -196,9 +184,8 @@ function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
 }
 
 /**
- * Finds variables whose names resemble settings. A name resembles a setting if the two names differ only in case or
- * underscores, or if only `_FILE` is missing at the end. If the name of the setting is long, a few letters may differ
- * as well.
+ * Finds variables whose names differ from a setting only in case, underscores, a missing `_FILE` at the end or, if the
+ * name of the setting is long, a few letters.
  */
 function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
@@ -212,19 +199,15 @@ function misspelledIn(environ: Environ): Misspelled[] {
   });
 }
 
-/**
- * Returns whether a variable is the `API_TOKEN` of the examples in the README. The value of this variable is a plain
- * token. If the value looks like an entry of `API_TOKENS`, the name is probably misspelled.
- */
+/** Returns whether a variable is the `API_TOKEN` of the README: a plain token, and no entry of `API_TOKENS`. */
 function isExample(name: string, value: string): boolean {
   return name === "API_TOKEN" && !/^[\w./@-]+=[^=]/.test(value);
 }
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // If the name of a setting is longer, more letters may differ. In a short name such as PORT, no letter may differ,
-  // because many names resemble a short name. In names of OpenTelemetry, only two letters may differ, because these
-  // names resemble each other.
+  // In a longer name, more letters may differ. Many names resemble a short name, and the names of OpenTelemetry
+  // resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

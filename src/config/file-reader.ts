@@ -9,10 +9,7 @@ export const MAX_FILE_BYTES = 1_048_576;
 
 const READ_MS = 3000;
 
-/**
- * The maximum number of reads that hang at the same time. A read cannot be cancelled. On Node, a hanging read occupies
- * one of the four threads that also resolve host names, compress and sign.
- */
+/** The maximum number of hanging reads. On Node, each occupies one of four threads, which also resolve host names. */
 const MAX_HANGING = 2;
 
 /** The text of a file, or the reason why the file cannot be read. */
@@ -24,20 +21,14 @@ interface ReadFile {
   readonly device: number;
 }
 
-/**
- * Reads files one after another. Each read has a timeout. While a read hangs, the reader skips all files of the same
- * mount.
- */
+/** Reads files in turn, with a timeout for each. While a read hangs, skips all files of the same mount. */
 export class FileReader {
   readonly #read: typeof readRegularFile;
   readonly #readMs: number;
   readonly #hanging = new Set<string>();
   readonly #devices = new Map<string, number>();
 
-  /**
-   * @param read reads one file. By default, reads the file from disk
-   * @param readMs the timeout of one read, in milliseconds
-   */
+  /** @param read reads one file; default: from disk @param readMs the timeout of one read, in milliseconds */
   constructor(read = readRegularFile, readMs = READ_MS) {
     this.#read = read;
     this.#readMs = readMs;
@@ -74,11 +65,9 @@ export class FileReader {
 }
 
 /**
- * Reads a regular file. Refuses pipes and devices. A pipe would block the read until a program writes to the pipe, and
- * a device may have no end.
+ * Reads a regular file. A pipe would block, and a device may have no end.
  *
- * @throws SettingError if the file is not regular, or larger than `MAX_FILE_BYTES`
- * @throws the error of the system if the system cannot open or read the file
+ * @throws SettingError if the file is not regular, or larger than `MAX_FILE_BYTES`; or the error of the system
  */
 async function readRegularFile(path: string): Promise<ReadFile> {
   // Without O_NONBLOCK, opening a pipe blocks until a program opens the pipe for writing.

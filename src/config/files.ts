@@ -16,19 +16,11 @@ interface FilesListener {
    * the function again. The delay grows after each failure. The calls stop when a call succeeds or the files change.
    */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
-  /**
-   * Called once for each new content, after the service has applied or rejected the content.
-   *
-   * @param error undefined if the service uses the content. A ConfigError if the content is invalid. If `use` has
-   *   rejected, the error of `use`
-   */
+  /** Called once for each new content. @param error undefined if it is in use, a ConfigError, or the error of `use` */
   readonly onResult: (changed: ReadonlySet<FileSetting>, error?: unknown) => void;
 }
 
-/**
- * While a file has the same rejected contents, the service tries to use the contents again after at most this number of
- * reads. An attempt may be expensive for Redis.
- */
+/** The maximum number of reads between attempts to use the same rejected contents, which may be expensive for Redis. */
 const MAX_WAIT = 30;
 
 interface Rejected {

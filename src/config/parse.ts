@@ -6,10 +6,7 @@ import type { RateLimit } from "../domain/store.ts";
 import { USER_GROUP_PREFIX } from "../domain/token.ts";
 import type { RingKey } from "../store/encryption.ts";
 
-/**
- * A setting has an invalid value. All parsers of this file throw this error. The message contains the remedy, and never
- * a secret.
- */
+/** The value of a setting is invalid. The message contains the remedy, and never a secret. */
 export class SettingError extends Error {
   override readonly name = "SettingError";
   readonly faults: readonly string[];
@@ -52,10 +49,7 @@ export function integer(min: number, max: number) {
   };
 }
 
-/**
- * Parses a rate limit `CALLS/DURATION`, such as `1000/10s`. The duration must be in whole seconds. Returns undefined if
- * the text is `off`.
- */
+/** Parses `CALLS/DURATION`, such as `1000/10s`, with a duration in whole seconds. Returns undefined for `off`. */
 export function rateLimit(text: string): RateLimit | undefined {
   if (text === "off") return undefined;
   const [calls = "", window = "", ...rest] = text.split("/");
@@ -239,10 +233,7 @@ export function publicUrl(text: string): string {
   return `${origin}${pathname}`.replace(/\/+$/, "");
 }
 
-/**
- * Parses `NAME=VALUE,...` as HTTP headers, with `%XX` in values (https://www.w3.org/TR/baggage/). The error does not
- * contain the values, because these may be secret.
- */
+/** Parses `NAME=VALUE,...` as HTTP headers (https://www.w3.org/TR/baggage/). The error contains no values. */
 export function headers(text: string): { readonly [name: string]: string } {
   return Object.fromEntries(
     list(text, (entry) => {
@@ -276,9 +267,7 @@ export function host(text: string): string {
   return text;
 }
 
-/**
- * Removes line breaks at the end of a file's text. Refuses an empty file, because a program may be writing the file.
- */
+/** Removes line breaks at the end. Refuses an empty file, because a program may be writing the file. */
 export function fileValue(setting: string, text: string): string {
   const hint = /^(?:API_TOKENS|ADMIN_TOKEN)_FILE$/.test(setting) ? `; write \`${NO_TOKENS}\` to remove all tokens` : "";
   let end = text.length;

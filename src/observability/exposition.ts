@@ -3,9 +3,8 @@ import { AggregatorRegistry, Registry } from "prom-client";
 type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
- * The time for which collected metrics are cached, in milliseconds. Unauthenticated clients may read metrics, and a
- * collection blocks the event loop for 10 to 20 ms. The supervisor caches metrics for this time, and each worker caches
- * the result of the supervisor for this time as well. So metrics can be twice as old.
+ * The time for which the supervisor and each worker cache collected metrics, in milliseconds. Metrics can be twice as
+ * old. Unauthenticated clients may read metrics, and a collection blocks the event loop for 10 to 20 ms.
  */
 export const METRICS_KEPT_MS = 250;
 

@@ -7,22 +7,15 @@ export const SAMPLE_MS = 10_000;
 const SAMPLES = 360;
 
 /**
- * The maximum number of columns. A column takes 1,440 bytes, so a history takes at most 1.9 MiB. A busy service with
- * calls of 10 methods in 20 environments needs 400 columns. If all columns are in use, values for a new column are
- * dropped. A column becomes free if it has had no values for an hour.
+ * The maximum number of columns, of 1,440 bytes each. A busy service with calls of 10 methods in 20 environments needs
+ * 400. At the maximum, values for a new column are dropped. A column without values for an hour becomes free.
  */
 const MAX_COLUMNS = 1400;
 
-/**
- * The maximum number of environments that have separate columns. All other environments have fewer calls, and share
- * columns.
- */
+/** The maximum number of environments with separate columns. The others have fewer calls, and share columns. */
 export const MAX_ENVIRONMENTS = 24;
 
-/**
- * After the end of an interval, workers have this time to report their samples, in milliseconds. Until this time has
- * passed, queries do not return the interval.
- */
+/** The time that workers have to report their samples of an interval, in milliseconds. Queries return it later. */
 const REPORT_MS = 2000;
 
 /** If the clock is set back by more than this number of intervals, the history removes all samples. */
@@ -48,10 +41,7 @@ export function environmentScope(number: number, path: string): string {
   return `${ENVIRONMENT}${number} ${path}`;
 }
 
-/**
- * The names of columns. The columns of durations are not in this list. The name of such a column is the index of its
- * bucket.
- */
+/** The names of columns. The name of a column of durations is the index of its bucket. */
 export const COLUMN = {
   /** The number of streams. Streams have no duration, so they are in no bucket. The index after the last bucket. */
   streams: String(DURATION_BUCKETS.length + 1),
@@ -88,10 +78,7 @@ export interface HistoryQuery {
   readonly after: number;
 }
 
-/**
- * The calls of an interval or of an hour. `p50` and `p99` are in seconds. They are undefined if no duration was
- * counted.
- */
+/** The calls of an interval or of an hour. Quantiles are in seconds, and undefined if no duration was counted. */
 export interface Calls {
   readonly calls: number;
   readonly errors: { readonly [reason: string]: number };
@@ -125,15 +112,11 @@ export interface HistoryAnswer {
   readonly instance: string;
   /** The samples, the oldest first. */
   readonly samples: readonly CallSample[];
-  /**
-   * The calls of the hour by method, beginning with the method with the most calls. Empty if the query has an
-   * `environmentNumber`.
-   */
+  /** The calls of the hour by method, the most calls first. Empty if the query has an `environmentNumber`. */
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
-   * The calls of the hour by environment, beginning with the environment with the most calls. The list has at most
-   * `MAX_ENVIRONMENTS` environments. If more environments had calls, an additional last entry without a path adds up
-   * the calls of the other environments. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment.
+   * The calls of the hour by environment, the most calls first, for at most `MAX_ENVIRONMENTS` environments. A last
+   * entry without a path adds up the others. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment.
    * Empty if the query has an `environmentNumber`.
    */
   readonly environments: readonly (Calls & { readonly path: string | undefined })[];
@@ -141,10 +124,7 @@ export interface HistoryAnswer {
 
 type Columns = Map<string, Uint32Array>;
 
-/**
- * Keeps the samples of the last hour in memory. A single process keeps its samples. If the service has several workers,
- * the supervisor adds up the samples of all workers. When the process exits, the samples are lost.
- */
+/** Keeps the samples of the last hour in memory. With several workers, the supervisor adds up their samples. */
 export class History {
   readonly #instance = randomUUID();
   readonly #scopes = new Map<string, Columns>();
@@ -178,8 +158,7 @@ export class History {
     }));
     const instance = this.#instance;
     if (environmentNumber !== undefined) return { instance, samples, methods: [], environments: [] };
-    // If an environment was deleted and created again, it has two numbers, but one path. So add up all scopes that have
-    // the same path.
+    // An environment that was deleted and created again has two numbers, but one path.
     const ofHour = (prefix: string) => {
       const byName = new Map<string, Columns[]>();
       for (const [scope, columns] of this.#scopes) {
@@ -220,10 +199,7 @@ export class History {
     return sumOfScopes([...this.#scopes].flatMap(([scope, columns]) => (isSelected(scope) ? [columns] : [])));
   }
 
-  /**
-   * Moves the end of the hour to a slot, and clears the slots between the old end and the new end. If the clock was set
-   * back by more than `MAX_STEP_BACK` intervals, removes all samples first.
-   */
+  /** Moves the end of the hour to a slot. Removes all samples if the clock was set back by `MAX_STEP_BACK`. */
   #advance(slot: number): void {
     if (slot < this.#last - MAX_STEP_BACK) {
       this.#scopes.clear();
@@ -317,10 +293,7 @@ function sumOfScopes(scopes: readonly Columns[]): Columns {
   return sums;
 }
 
-/**
- * Adds up the values of each column whose name begins with a prefix. The names in the result do not contain the prefix.
- * Omits sums of 0.
- */
+/** Adds up each column with this prefix in its name. Omits the prefix, and sums of 0. */
 function sumsBy(prefix: string, columns: Columns, slots: readonly number[]): { [name: string]: number } {
   const sums: { [name: string]: number } = {};
   for (const [column, values] of columns) {
@@ -362,10 +335,7 @@ function countsOf(columns: Columns, slots: readonly number[]): number[] {
   return Array.from({ length: DURATION_BUCKETS.length + 1 }, (_, i) => sumOf(columns.get(String(i)), slots));
 }
 
-/**
- * Returns a quantile of counted durations, in seconds. Returns undefined if nothing was counted. Interpolates within a
- * bucket, like `histogram_quantile` of Prometheus. The result is at most the last bound.
- */
+/** Returns a quantile in seconds, at most the last bound. Interpolates like `histogram_quantile` of Prometheus. */
 export function quantileOf(counts: readonly number[], share: number): number | undefined {
   const rank = share * counts.reduce((sum, count) => sum + count, 0);
   if (rank === 0) return undefined;

@@ -53,10 +53,7 @@ interface LogOptions {
   readonly write?: (line: string) => void;
 }
 
-/**
- * Matches tokens of this service, even if a token is truncated or has a suffix. The capture group is the kind, `t` or
- * `k`.
- */
+/** Matches tokens of this service, even truncated or with a suffix. The capture group is the kind, `t` or `k`. */
 export const TOKEN_IN_TEXT = /ug([tk])_[0-9A-Za-z]{8,}/g;
 
 /** Matches viewer sessions and other JWTs in a text, in linear time. */
@@ -66,9 +63,7 @@ export const REDACTED = "[redacted]";
 
 const USER_INFO = /(?<=:\/\/)[^/@\s]+@/g;
 
-/**
- * The maximum length of an error message in the log, in UTF-16 units. Messages of libraries may quote a long request.
- */
+/** The maximum length of an error message, in UTF-16 units. Messages of libraries may quote a long request. */
 const MAX_ERROR_LENGTH = 1024;
 
 /** Opens the log. On a terminal, the log has lines for people; otherwise, the log has JSON lines. */
@@ -105,10 +100,7 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   };
 }
 
-/**
- * Returns the name and message of an error. If the error has a cause, returns the name and message of the cause as
- * well. Each text is cut to 1 KiB. Omits the stack.
- */
+/** Returns the name and message of an error and of its cause, each cut to 1 KiB, without the stack. */
 export function errorFields(error: unknown): { error: string; cause?: string } {
   const describe = (value: unknown) => cut(value instanceof Error ? `${value.name}: ${value.message}` : String(value));
   const cause = error instanceof Error ? error.cause : undefined;
@@ -142,12 +134,7 @@ function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
   return redact;
 }
 
-/**
- * Formats a log line for a terminal: time of day, level, message, and the fields as JSON. Escapes control characters,
- * because the fields may contain input of callers.
- *
- * @param line the line as JSON
- */
+/** Formats a JSON line for a terminal. Escapes control characters, because fields may contain input of callers. */
 export function terminalLine(line: string): string {
   // A terminal shows one process, so omit `pid`.
   const { time, level, msg, pid: _, ...fields } = JSON.parse(line) as { [field: string]: unknown };

@@ -12,22 +12,13 @@ import {
   type Values,
 } from "./history.ts";
 
-/**
- * The maximum number of environments that are counted separately in an interval. All other environments are counted
- * together.
- */
+/** The maximum number of environments that are counted separately in an interval. */
 const MAX_COUNTED = 1000;
 
-/**
- * The time from the end of an interval to the sample of the interval, in milliseconds. The delay is necessary because
- * timers may fire a millisecond early.
- */
+/** The delay of a sample after its interval, in milliseconds, because timers may fire a millisecond early. */
 const DELAY_MS = 50;
 
-/**
- * Counts the calls of each environment. The metrics do not contain these counts, because unauthenticated clients may
- * read the metrics.
- */
+/** Counts calls by environment, apart from the metrics, which unauthenticated clients may read. */
 export class EnvironmentCounts {
   #counts = new Map<number, { readonly scope: string; readonly values: Values }>();
   #others: Values = {};
@@ -39,10 +30,7 @@ export class EnvironmentCounts {
     if (reason !== undefined) increase(values, COLUMN.error + reason, 1);
   }
 
-  /**
-   * Returns the counts since the last call of this method, by scope. The busiest environments have a scope each. All
-   * other environments share one scope.
-   */
+  /** Returns the counts since the last call, with a scope for each of the busiest environments and one for the rest. */
   take(): Scopes {
     const all = [...this.#counts.values()].sort((one, other) => callsIn(other.values) - callsIn(one.values));
     const others = this.#others;
@@ -75,10 +63,7 @@ interface SamplerOptions {
   readonly onSample: (sample: Sample) => void;
 }
 
-/**
- * Takes a sample of the metrics of a worker at the end of each interval. For counts, a sample contains the increase
- * since the previous sample.
- */
+/** Takes a sample of a worker at the end of each interval: the increases of counts, and current values. */
 export class Sampler {
   readonly #source: Source;
   readonly #options: SamplerOptions;

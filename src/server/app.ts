@@ -109,8 +109,7 @@ export function createApp(deps: AppDeps): App {
   ]);
 
   const common = {
-    // If METRICS_PORT is not set, unauthenticated clients can read the metrics. In this case, the metrics must not name
-    // environments.
+    // Without METRICS_PORT, unauthenticated clients can read the metrics, so they must not name environments.
     onRefused: observeRefusals(deps, deps.metricsPort === undefined ? undefined : environmentsOf(deps.authenticator)),
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),

@@ -13,10 +13,7 @@ import type { StoreIdentity } from "../store/identity.ts";
 
 interface GaugeSources {
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
-  /**
-   * A Redis client with a short timeout. If Redis does not answer, the client fails before the scrape of the monitor
-   * times out.
-   */
+  /** A Redis client with a short timeout, which fails before the scrape of the monitor times out. */
   readonly client: StoreClient;
   /** Undefined if the service uses the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
@@ -25,18 +22,14 @@ interface GaugeSources {
   readonly readiness: Pick<Readiness, "is">;
 }
 
-/**
- * The time for which the memory usage of Redis is cached, in milliseconds. Clients may read the metrics often, and INFO
- * is expensive.
- */
+/** The time for which the memory usage of Redis is cached, in milliseconds, because INFO is expensive. */
 const MEMORY_KEPT_MS = 5000;
 
 export function addGauges(
   metrics: Metrics,
   { settings, client, identity, cipher, issued, readiness }: GaugeSources,
 ): void {
-  // If METRICS_PORT is not set, unauthenticated clients can read the metrics. In this case, the labels must contain no
-  // names.
+  // Without METRICS_PORT, unauthenticated clients can read the metrics, so labels must contain no names.
   const isOpen = () => settings().metricsPort === undefined;
   metrics.gauge({
     name: "ugs_api_token_expire_time_seconds",

@@ -1,9 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 
 /**
- * Resolves when the process receives a stop signal, or when the supervisor of a worker exits. The listeners stay after
- * the first signal. If npm runs the service, one Ctrl-C arrives as two signals: one from the terminal, and one from
- * npm. If no listener were left, the second signal would end the process immediately.
+ * Resolves at a stop signal, or when the supervisor of a worker exits. The listeners stay, because one Ctrl-C arrives
+ * twice if npm runs the service, and the second signal must not end the process immediately.
  */
 export function stopRequested(isWorker: boolean): Promise<undefined> {
   return new Promise((resolve) => {
@@ -52,10 +51,9 @@ export class Lifecycle {
   }
 
   /**
-   * Closes all resources within one timeout. Later calls return the same promise.
+   * Closes all resources after `delayMs`, and abandons those that are open after another `timeoutMs` (milliseconds).
+   * Later calls return the same promise.
    *
-   * @param timeoutMs the time after which resources that are still open are abandoned, in milliseconds
-   * @param delayMs the time from the call of this method to the first closer, in milliseconds
    * @returns the names of the resources that could not be closed
    */
   close(timeoutMs: number, { delayMs = 0 }: { readonly delayMs?: number } = {}): Promise<readonly string[]> {
@@ -79,11 +77,7 @@ export class Lifecycle {
   }
 }
 
-/**
- * Waits until a resource is closed, for at most `ms`. If `ms` is 0 or less, waits for one turn of the event loop.
- *
- * @throws Error if the closer takes longer than `ms`. If the closer rejects, throws the error of the closer
- */
+/** Waits for at most `ms`, but at least one turn of the event loop. @throws Error after `ms`, or the closer's error */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {
   await new Promise((resolve, reject) => {
     const late = () => reject(new Error("not closed before the shutdown timeout"));

@@ -19,10 +19,7 @@ import type { RedisState } from "./redis-state.ts";
 /** Tokens for development. The service generates and announces these tokens. They are valid until the process exits. */
 export interface DevelopmentTokens {
   readonly apiTokens: readonly ApiTokenSetting[];
-  /**
-   * One token for the console. Empty if the console is off, if `ADMIN_TOKEN` is set, or if the service generates no
-   * tokens.
-   */
+  /** One token for the console. Empty without the console, with `ADMIN_TOKEN`, or if no tokens are generated. */
   readonly adminTokens: readonly string[];
 }
 
@@ -42,10 +39,7 @@ interface IssuedDeps extends GroupDeps {
   readonly onDeleted: (environment: Environment) => void;
 }
 
-/**
- * Opens the stores, the viewer sessions and the issued API tokens. If the service uses Redis, subscribes to the
- * revocations and signing-key changes of other workers.
- */
+/** Opens the stores, the viewer sessions and the issued API tokens. Subscribes to the changes of other workers. */
 export function openIssuedTokens(
   config: Config,
   { client, cipher, audit, storeClient, lifecycle, logger, onDeleted }: IssuedDeps,
@@ -100,11 +94,10 @@ const REFUSED =
 const STATIC_ID_DIGITS = 10;
 
 /**
- * Returns the API tokens of the settings. If a token has no name, its id is a digest of the token. The id therefore
- * does not depend on the order of the tokens. The digest uses a secret key. If the digest had no key, readers of the
- * log could compute the digest of a guessed token, and compare the digest with the ids.
+ * Returns the API tokens of the settings. The id of a token without a name is a digest of the token, so the id does not
+ * depend on the order. The digest has a key, so that readers of the log cannot test guessed tokens.
  *
- * @param deps `secret`: the secret of a key in `TOKEN_KEYS`. The key of the digest is derived from this secret
+ * @param deps `secret`: the secret of a key in `TOKEN_KEYS`, from which the key of the digest is derived
  */
 export async function staticTokens(
   { adminTokens, apiTokens }: DevelopmentTokens,

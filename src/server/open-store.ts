@@ -31,21 +31,14 @@ interface StoreObservers {
   readonly onReady: () => void;
 }
 
-/**
- * The maximum time that a start waits for Redis, in milliseconds. After this time, the service listens even if Redis
- * has not answered.
- */
+/** The maximum time that a start waits for Redis before the service listens anyway, in milliseconds. */
 export const WAIT_MS = 2000;
 
 interface OpeningStore extends Opening {
   readonly identity: StoreIdentity | undefined;
 }
 
-/**
- * Opens the store that the settings select, and logs the state of the connections to Redis.
- *
- * @throws StoreMisconfigured
- */
+/** Opens the store of the settings, and logs the state of the connections to Redis. @throws StoreMisconfigured */
 export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers): Promise<OpeningStore> {
   const observe = metrics.observeStore.bind(metrics);
   if (config.redisUrl === undefined) {
@@ -57,8 +50,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   }
   let lastError: Error | undefined;
   const logged = new Set<string>();
-  // Errors within `WAIT_MS` are not logged one by one. If Redis has not answered at the end of this time, one log line
-  // reports the last error.
+  // Do not log each error within `WAIT_MS`. If Redis has not answered by then, one line reports the last error.
   let isEarly = true;
   const { client, opened } = openRedis(config.redisUrl, {
     data: { refusal: () => identity.refusal(), check: () => identity.check() },

@@ -13,8 +13,7 @@ async function isGranted(permission: Permission): Promise<boolean> {
 }
 
 /**
- * Requires the permission to listen on a port. Call this function before listening. If the permission is missing, Deno
- * would throw in an internal callback, where no code can catch the error.
+ * Requires the permission to listen. Without it, Deno would throw in a callback, where no code can catch the error.
  *
  * @throws Error of the system call `listen`
  */

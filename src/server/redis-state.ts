@@ -21,16 +21,10 @@ const RETRY_MS = 1000;
 /** The interval at which a starting process tests whether a postponed check has succeeded, in milliseconds. */
 const PUT_OFF_MS = 5;
 
-/**
- * The minimum and maximum interval of environment checks, in milliseconds. Between these limits, the interval is the
- * value of `API_TOKEN_CACHE`.
- */
+/** The limits of the interval of environment checks, which is otherwise `API_TOKEN_CACHE`, in milliseconds. */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
-/**
- * The interval at which the process checks the identity of the data in Redis, in milliseconds. A check of each new
- * connection is not enough, because Redis can lose its data while the connections stay open.
- */
+/** The interval of identity checks, in milliseconds. Redis can lose its data while the connections stay open. */
 const IDENTITY_MS = 1000;
 
 interface RedisStateDeps {
@@ -49,9 +43,8 @@ interface RedisStateDeps {
 
 /**
  * Checks and restores the data that this process needs in Redis: the layout number, the check values of `TOKEN_KEYS`,
- * and the environments of `API_TOKENS`. If a shard is down, the process starts anyway, and checks the data of this
- * shard when the shard answers. If Redis loses the data, the process writes the data again. So the service still
- * detects wrong keys after the loss, and an environment keeps its number.
+ * and the environments of `API_TOKENS`. If a shard is down, the process starts anyway, and checks the shard when it
+ * answers. Lost data is written again, so that wrong keys are still detected, and an environment keeps its number.
  */
 export class RedisState {
   readonly #deps: RedisStateDeps;
@@ -67,8 +60,7 @@ export class RedisState {
   }
 
   /**
-   * Checks layout and keys at the start, and logs warnings about the configuration of Redis. If the service uses the
-   * embedded store, does nothing.
+   * Checks layout and keys at the start, and warns about the configuration of Redis. Skips the embedded store.
    *
    * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
    */
@@ -90,8 +82,7 @@ export class RedisState {
   }
 
   /**
-   * Returns an environment of `API_TOKENS`. If the environment is missing, creates the environment. Does not create an
-   * environment that was deleted.
+   * Returns an environment of `API_TOKENS`, and creates it if it is missing and was not deleted.
    *
    * @throws EnvironmentNotFound if the environment was deleted. StoreUnavailable, TooFewReplicas, RecordUnreadable
    */
@@ -105,10 +96,7 @@ export class RedisState {
     return found;
   }
 
-  /**
-   * Calls `use` during the start. Returns undefined if the environment was deleted, or if the shard of the environment
-   * is down.
-   */
+  /** Calls `use` during the start. Returns undefined if the environment was deleted, or its shard is down. */
   useIfThere(name: EnvironmentName): Promise<Environment | undefined> {
     const path = environmentPath(name);
     return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);
@@ -150,8 +138,7 @@ export class RedisState {
   /**
    * Accepts the data in Redis as the data of this service, and restores the data of this process.
    *
-   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable if the data has another layout, or was written with
-   *   other keys
+   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable if the data has another layout or other keys
    */
   async accept(): Promise<void> {
     const { client, identity, cipher } = this.#deps;
@@ -227,9 +214,7 @@ export class RedisState {
     }
   }
 
-  /**
-   * Logs the deletion of an environment once. If the environment is used again, its next deletion is logged as well.
-   */
+  /** Logs the deletion of an environment once, and again if it was used in the meantime. */
   #logDeletion(environment: string): void {
     if (this.#loggedDeletions.has(environment)) return;
     this.#loggedDeletions.add(environment);
@@ -239,10 +224,7 @@ export class RedisState {
     );
   }
 
-  /**
-   * Returns the result of a check during the start. If Redis or the shard of the data is down, postpones the check and
-   * returns undefined.
-   */
+  /** Returns the result of a check during the start. If Redis or a shard is down, postpones the check. */
   async #unlessAway<T>(work: Promise<T>, what: string): Promise<T | undefined> {
     const { logger } = this.#deps;
     try {
@@ -272,7 +254,6 @@ const FIRST_LAYOUT = "1";
 /**
  * Checks the layout of the data in Redis. If the data has no identity, gives the data a new identity.
  *
- * @param wasChecked whether this process has checked the data before
  * @throws StoreMisconfigured if the data does not have the layout of this release; StoreUnavailable; TooFewReplicas
  */
 async function checkFormat(
@@ -282,8 +263,7 @@ async function checkFormat(
 ): Promise<void> {
   if (!identity) return;
   let found = await client.run("format", "get", [FORMAT_KEY]);
-  // During the search, another worker of this release may have written the layout number and data, so read the number
-  // again.
+  // During the search, another worker of this release may have written the layout number and data.
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);
@@ -301,10 +281,7 @@ function requireLayout(format: string): void {
   );
 }
 
-/**
- * Matches the keys of environments. In earlier layouts, such a key begins with `ug:env:`. In this layout, the key
- * contains the number of the environment.
- */
+/** Matches the keys of environments, which contain the number of the environment, or in earlier layouts `env:`. */
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**

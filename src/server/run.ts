@@ -30,29 +30,19 @@ import { announce, endUnusable, isLoopback, warnOfSettings } from "./start-messa
 import { openForks, Supervisor } from "./supervisor.ts";
 import { answerData, isReporter, notifySupervisor, requestData, worker } from "./worker.ts";
 
-/**
- * The time that a worker waits for the metrics of all workers or for the history, in milliseconds. The time is longer
- * than the timeout of the supervisor.
- */
+/** The time that a worker waits for the supervisor, in milliseconds. The supervisor waits less for the workers. */
 const METRICS_TIMEOUT_MS = 6000;
 
-/**
- * The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes usually have longer
- * timeouts.
- */
+/** The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes wait longer. */
 const PROBE_TIMEOUT_MS = 2000;
 
-/**
- * The minimum time between two log lines about failed calls of unauthenticated clients, in milliseconds. Applies to
- * each error code separately.
- */
+/** The minimum time between two log lines for an error code of unauthenticated clients, in milliseconds. */
 const UNKNOWN_INTERVAL_MS = 60_000;
 
 /**
- * Opens the service, listens, and announces the URL. For workers, the supervisor announces the URL. If Redis does not
- * answer within `WAIT_MS`, the service listens anyway, but is not ready. The service announces the URL when Redis has
- * answered and the service can use the data. The method `close` of the result stops accepting connections, finishes the
- * calls in flight, and closes everything within the shutdown timeout.
+ * Opens the service, and listens. If Redis does not answer within `WAIT_MS`, the service listens anyway, but is not
+ * ready. When the service can use the data in Redis, it announces the URL, or a worker reports it to the supervisor.
+ * `close` of the result stops accepting connections, and finishes the calls in flight within the shutdown timeout.
  *
  * @throws StoreMisconfigured, or the error of `listen`
  */
@@ -135,11 +125,7 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
   return supervisor;
 }
 
-/**
- * Opens all resources except the ports. The service serves no request until `service.start` has resolved.
- *
- * @throws StoreMisconfigured
- */
+/** Opens all resources except the ports. The service serves nothing before `service.start`. @throws StoreMisconfigured */
 export async function open(config: Config, { log, lifecycle }: { readonly log: Log; readonly lifecycle: Lifecycle }) {
   const { logger } = log;
   const metrics = new Metrics(worker && (() => requestData(process, "all metrics", METRICS_TIMEOUT_MS)));
@@ -148,8 +134,7 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
   const development = generateTokens(config, hasConsole);
   if (isReporter()) warnOfSettings(config, { logger, hasConsole, development });
   const traces = await openTraces(config, { logger, metrics, lifecycle });
-  // `onReady` uses `state`. Await nothing between `openStore` and `new RedisState`. Otherwise `onReady` could run before
-  // `state` exists.
+  // `onReady` uses `state`, so await nothing between `openStore` and `new RedisState`.
   const onReady = () => state.restore();
   const { client, identity, opened } = await openStore(config, { logger, metrics, onReady });
   lifecycle.onClose("store", () => client.close());
@@ -214,10 +199,7 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
   return { app, metrics, development, service, sessions, endStreams, startDeliveries: webhooks.start };
 }
 
-/**
- * Opens the history of samples. A single process stores the samples in its memory. A worker sends its samples to the
- * supervisor, which stores the samples of all workers.
- */
+/** Opens the history of samples. A worker sends its samples to the supervisor, which stores those of all workers. */
 function openHistory() {
   if (worker) {
     const readHistory = async (query: HistoryQuery) => {
@@ -233,10 +215,7 @@ function openHistory() {
   };
 }
 
-/**
- * Creates a random key for the embedded store. No other process needs this key, because the embedded store loses its
- * data when the process exits.
- */
+/** Creates a key for the embedded store, which loses its data when the process exits. */
 function newEmbeddedKey(): RingKey {
   return { id: "embedded", secret: randomBytes(32) };
 }

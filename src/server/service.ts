@@ -43,11 +43,7 @@ export class Service {
     return this.#isStarted;
   }
 
-  /**
-   * Waits for Redis, checks the data in Redis, and begins to serve.
-   *
-   * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
-   */
+  /** Checks the data in Redis, and begins to serve. @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas */
   async start(): Promise<void> {
     const { opened, state } = this.#parts;
     await opened;
@@ -61,10 +57,7 @@ export class Service {
     this.#isStarted = true;
   }
 
-  /**
-   * Applies changed settings. The caller applies the certificates of the port. Rejects if the service cannot use the
-   * settings.
-   */
+  /** Applies changed settings, except the certificates of the port. Rejects if the service cannot use the settings. */
   async reload(next: Config, changed: ReadonlySet<FileSetting>): Promise<void> {
     const { log, client, traces } = this.#parts;
     log.redact(secretsOf(next));
@@ -97,8 +90,7 @@ export class Service {
       apiTokens: [...apiTokens, ...this.#development.apiTokens],
       adminTokens: [...adminTokens, ...this.#development.adminTokens],
     };
-    // The ids of unnamed tokens depend on the last key of the ring. If the last key changes, these ids change
-    // (docs/operations/rotate-keys.md).
+    // If the last key changes, the ids of unnamed tokens change (docs/operations/rotate-keys.md).
     const { secret } = cipher.ring.at(-1) as RingKey;
     authenticator.use(await staticTokens(tokens, { state, authenticator, secret }));
   }

@@ -17,10 +17,7 @@ export interface Listening {
   readonly development?: DevelopmentTokens;
 }
 
-/**
- * Announces the URL of the service. If the service has generated API tokens, announces the tokens and an example call
- * as well. If the output is a terminal, prints plain lines. Otherwise writes log lines.
- */
+/** Announces the URL, and generated API tokens with an example call, as plain lines on a terminal, or as log lines. */
 export function announce({ logger, logUnredacted, print }: Log, listening: Listening): void {
   const { url, metricsUrl, workers, development } = listening;
   const [adminToken] = development?.adminTokens ?? [];
@@ -94,10 +91,7 @@ function curl(url: string, token: string): string {
   return `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${token}'`;
 }
 
-/**
- * Answers the arguments of the command line. If there are arguments, prints a text, sets the exit code, and returns
- * true. If there are no arguments, returns false, so that the service starts.
- */
+/** Prints the answer to arguments, and sets the exit code. Returns false if there are none, so the service starts. */
 export function answerCommandLine(args: readonly string[]): boolean {
   const answer = answerTo(args);
   if (!answer) return false;
@@ -126,10 +120,7 @@ const KNOWN: ReadonlyMap<string, () => string> = new Map([
   ["-v", () => packageJson.version],
 ]);
 
-/**
- * Returns the error for an unknown argument. The error quotes only the letters at the start of the argument, because
- * the rest may be a secret.
- */
+/** Returns the error for an unknown argument. Quotes only the first letters, because the rest may be a secret. */
 function refusal(index: number, arg: string): string {
   const [name] = /^[a-z_-]{0,30}/i.exec(arg) ?? [];
   const shown = name ? ` (${name})` : "";
@@ -190,10 +181,7 @@ export function explainStartFailure(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/**
- * Reports why the service does not start, and sets exit code 1. A worker sends the reason to its supervisor. Any other
- * process prints the reason.
- */
+/** Prints why the service does not start, or sends it to the supervisor. Sets exit code 1. */
 export function reportStartFailure(error: unknown): void {
   process.exitCode = 1;
   const reason = explainStartFailure(error);
@@ -203,7 +191,6 @@ export function reportStartFailure(error: unknown): void {
 
 export function endUnusable(error: Error): void {
   reportStartFailure(error);
-  // Shut down in the same way as after a signal, so that calls in flight finish. Emit the event here, because Deno
-  // needs a permission to send a signal to itself.
+  // Shut down as after a signal, so that calls in flight finish. Deno needs a permission to send a signal to itself.
   process.emit("SIGTERM", "SIGTERM");
 }

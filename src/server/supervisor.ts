@@ -13,10 +13,7 @@ import { requireListenPermission, requireRunPermission, workerFlags } from "./pe
 import { announce, type Listening } from "./start-messages.ts";
 import { answerData, type Notice, requestData, type WorkerStart, WorkersFailed, workerArgument } from "./worker.ts";
 
-/**
- * The delay before the supervisor replaces a worker that has exited, in milliseconds. If the worker ran for at least
- * this time, the supervisor replaces the worker immediately.
- */
+/** The delay before the supervisor replaces a worker that exited within this time after its start, in milliseconds. */
 const RESTART_DELAY_MS = 1000;
 
 /** If a worker still runs this many milliseconds after the shutdown timeout, the supervisor kills the worker. */
@@ -25,10 +22,7 @@ const EXIT_SLACK_MS = 2000;
 /** The maximum time that the supervisor waits for the metrics of a worker, in milliseconds. */
 const METRICS_TIMEOUT_MS = 5000;
 
-/**
- * The maximum number of workers that may exit during the start and report no reason. If one more worker exits, the
- * start fails.
- */
+/** The maximum number of workers that may exit during the start without a reason before the start fails. */
 const MAX_EXITS_AT_START = 5;
 
 interface WorkerExit {
@@ -49,10 +43,7 @@ export class Supervisor {
   readonly #workers = new Map<ChildProcess, "starting" | "waiting" | "listening">();
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
-  /**
-   * The combined metrics of all workers. Each worker forwards requests for metrics to the supervisor, so all workers
-   * share this result.
-   */
+  /** The combined metrics of all workers. All workers share this result. */
   readonly #allMetrics = sharedResult(METRICS_KEPT_MS, () => this.#collectMetrics());
   readonly #history = new History();
   #forked = 0;
@@ -68,8 +59,7 @@ export class Supervisor {
   /**
    * Starts the workers, and resolves when all workers listen.
    *
-   * @throws WorkersFailed if a worker reports why it cannot start, or if too many workers exit and report no reason.
-   *   When this method rejects, all workers have exited
+   * @throws WorkersFailed if a worker reports a reason, or too many workers exit. By then, all workers have exited
    */
   async start(): Promise<void> {
     const started = new Promise<Listening>((resolve, reject) => {
@@ -85,10 +75,7 @@ export class Supervisor {
     }
   }
 
-  /**
-   * Stops all workers. Each worker finishes its calls before the worker exits. If a worker takes too long, the
-   * supervisor kills the worker.
-   */
+  /** Stops all workers, which finish their calls. Kills a worker that takes too long. */
   async close(): Promise<void> {
     this.#log.logger.info("shutting down");
     await this.#end();
@@ -98,8 +85,7 @@ export class Supervisor {
   async #end(): Promise<void> {
     this.#closing = true;
     const workers = [...this.#workers.keys()];
-    // Do not use `once` of node:events here. The promise of `once` would reject if a worker emits `error`, for example
-    // because its channel is closed.
+    // The promise of `once` of node:events would reject if a worker emits `error`, for example without a channel.
     const ended = Promise.all(workers.map((worker) => new Promise((resolve) => worker.once("exit", resolve))));
     for (const worker of workers) worker.kill("SIGTERM");
     const { shutdownDelayMs, shutdownTimeoutMs } = this.#config;
@@ -129,8 +115,7 @@ export class Supervisor {
     answerData(worker, "history", async (query = "") =>
       JSON.stringify(this.#history.read(JSON.parse(query), Date.now())),
     );
-    // A worker emits `error` if a message cannot be sent to the worker, or if the fork has failed. If `error` had no
-    // listener, `error` would end the supervisor and all workers.
+    // Emitted if a message cannot be sent, or if the fork has failed. Without a listener, it would end the supervisor.
     worker.on("error", (error) => {
       this.#log.logger.warn(errorFields(error), "the supervisor cannot reach a worker");
       // If the fork has failed, the worker emits no `exit`. So report the exit here.
@@ -177,8 +162,7 @@ export class Supervisor {
   async #collectMetrics(): Promise<string | undefined> {
     const workers = [...this.#workers].flatMap(([worker, state]) => (state === "starting" ? [] : [worker]));
     const texts = await Promise.all(workers.map((worker) => requestData(worker, "own metrics", METRICS_TIMEOUT_MS)));
-    // Omit a worker that has exited during the requests, because `#metrics.end` has already added the metrics of this
-    // worker.
+    // `#metrics.end` has already added the metrics of a worker that has exited in the meantime.
     const answered = workers
       .map((worker, i) => ({ worker, text: texts[i] }))
       .filter(({ worker }) => this.#workers.has(worker));
@@ -192,20 +176,17 @@ export class Supervisor {
 interface Forks {
   /** Starts a worker process. If the start fails, the process has no pid and emits `error`. */
   fork(number: number): ChildProcess;
-  /**
-   * Releases the ports that this process keeps for the workers. Call this method when all workers listen or the start
-   * has failed. Call it before the announcement of the URL.
-   */
+  /** Releases the ports, when all workers listen or the start has failed, and before the URL is announced. */
   release(): Promise<unknown>;
 }
 
 type PortSettings = Pick<Config, "host" | "port" | "metricsPort" | "files">;
 
 /**
- * Prepares to start workers. A worker runs the same program as this process. On Node, `node:cluster` shares the ports.
- * On Deno, each worker listens on the same port, and the operating system distributes the connections.
+ * Prepares to start workers, which run the program of this process. On Node, `node:cluster` shares the ports. On Deno,
+ * the operating system distributes the connections.
  *
- * @throws on Deno: NotAllowed, or an error of the system call `listen`
+ * @throws on Deno: NotAllowed, or an error of `listen`
  */
 export async function openForks(settings: PortSettings): Promise<Forks> {
   return "Deno" in globalThis ? openDenoForks(settings) : { fork: forkOnNode, release: async () => {} };
@@ -235,10 +216,9 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 }
 
 /**
- * Requires that no other service listens on a port. If another service listened, the operating system would let the
- * workers share the port with that service. If the system selects the port, this process keeps the port until the
- * workers listen. While this process keeps the port, it resets connections to the port. It listens with `reusePort`,
- * because the first listener decides whether other processes can share the port.
+ * Requires that no other service listens on a port, because the operating system would let it share the port with the
+ * workers. If the system selects the port, this process keeps it until the workers listen, resets its connections, and
+ * listens with `reusePort`, because the first listener decides whether others can share the port.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);

@@ -1,9 +1,8 @@
 import { DAY_MS } from "../domain/durations.ts";
 
 /*
- * The lifecycle of the keys that sign sessions. The state of a key depends only on the stored times of the keys. All
- * processes therefore agree on the state, and need no messages. The next key begins to sign at its time, and needs no
- * scheduled job.
+ * The lifecycle of the keys that sign sessions. The state of a key depends only on stored times, so all processes agree
+ * on it without messages or scheduled jobs.
  */
 
 /** Times of a key, in milliseconds since 1970. */
@@ -14,10 +13,7 @@ export interface KeyTimes {
   readonly activeTime: number;
 }
 
-/**
- * `standby`: the key is published, but does not sign yet. `retired`: the key no longer signs, but stays published until
- * its last session has expired.
- */
+/** `standby`: published, but does not sign yet. `retired`: published until its last session has expired. */
 type KeyState = "standby" | "active" | "retired";
 
 interface KeyAt<Key extends KeyTimes> {
@@ -32,16 +28,10 @@ interface KeyAt<Key extends KeyTimes> {
 /** The time for which a key signs, in milliseconds. */
 export const LIFETIME_MS = 30 * DAY_MS;
 
-/**
- * The minimum time for which a key is published before it signs, in milliseconds. This is the cache time of the
- * published keys, plus five minutes.
- */
+/** The minimum time from publishing a key until it signs, in milliseconds: the cache time, plus five minutes. */
 export const PUBLISHED_MS = 15 * 60_000;
 
-/**
- * The time for which a retired key stays published, in milliseconds. This is the duration of the longest session, plus
- * ten minutes.
- */
+/** The time for which a retired key stays published, in milliseconds: the longest session, plus ten minutes. */
 export const KEPT_MS = 70 * 60_000;
 
 /** Returns the states of the published keys at a time, in the order in which they sign. */
@@ -70,11 +60,10 @@ interface KeySetChange<Key> {
 export type KeyChange = "maintain" | "rotate" | "replace";
 
 /**
- * Returns the change after which one key is active and one standby key is published. Returns undefined if no change is
- * needed.
+ * Returns the change after which one key is active and one standby key is published, or undefined if none is needed.
  *
- * @param how `rotate`: the standby key signs now. If the standby key has not been published for `PUBLISHED_MS` yet, it
- *   signs from the end of this time. `replace`: all old keys become invalid
+ * @param how `rotate`: the standby key signs now, or when it has been published for `PUBLISHED_MS`. `replace`: all old
+ *   keys become invalid
  */
 export function nextKeySet<Key extends KeyTimes>(
   keys: readonly Key[],

@@ -1,10 +1,7 @@
 // The rules for viewer sessions. The service and the TypeScript client share this file, so the file uses no platform
 // API. test/fixtures/viewer-sessions.json has a case for each rule.
 
-/**
- * The maximum length of a session, in characters. A session must fit into a header, and most servers accept headers of
- * 8 KiB.
- */
+/** The maximum length of a session, in characters. Most servers accept headers of 8 KiB. */
 export const MAX_SESSION_LENGTH = 8192;
 
 /** The number of seconds by which `iat` may be in the future, because the clocks of two machines can differ. */
@@ -52,9 +49,8 @@ export interface UnverifiedSession {
 }
 
 /**
- * The form of an ES256 signature. The unused bits of the last character must be zero. A session can have two valid
- * signatures, because ECDSA accepts (r, n - s) if it accepts (r, s). So identify a session by `jti`, not by the string
- * of the session.
+ * The form of an ES256 signature. The unused bits of the last character must be zero. If ECDSA accepts (r, s), it
+ * accepts (r, n - s) as well, so identify a session by `jti`, not by its string.
  */
 const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 
@@ -76,10 +72,7 @@ export function readSession(session: string): UnverifiedSession | undefined {
   return alg === ALGORITHM && typ === TYPE && typeof kid === "string" && kid !== "" ? { kid, payload } : undefined;
 }
 
-/**
- * Checks the types of all claims, because an attacker with a stolen key could sign any claims. Returns undefined if the
- * service never creates claims of this form.
- */
+/** Checks the types of all claims, because an attacker with a stolen key could sign any claims. */
 export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   const { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext, nbf } = payload;
   const isWhole =
@@ -92,10 +85,7 @@ export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   return isWhole && claims.exp - claims.iat <= MAX_LIFE_S ? claims : undefined;
 }
 
-/**
- * Returns the JSON object in a part of a session. Returns undefined if the part is not a JSON object, or has duplicate
- * names.
- */
+/** Returns the JSON object in a part of a session. Undefined for any other value, or duplicate names. */
 export function objectIn(part: string): JsonObject | undefined {
   try {
     const base64 = part.replaceAll("-", "+").replaceAll("_", "/");
@@ -105,8 +95,7 @@ export function objectIn(part: string): JsonObject | undefined {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     const text = decoder.decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
     const value: unknown = JSON.parse(text);
-    // Each member has one colon outside of strings. If a name occurs twice, the parsed value has fewer members than the
-    // text has colons.
+    // Each member has one colon outside of strings. If a name occurs twice, the parsed value has fewer members.
     const colons = text.replace(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1;
     return isObject(value) && membersIn(value) === colons ? value : undefined;
   } catch {
@@ -115,9 +104,8 @@ export function objectIn(part: string): JsonObject | undefined {
 }
 
 /**
- * Returns the number of members of all objects in a parsed value. Returns NaN if the value contains an infinite number
- * or an unpaired surrogate, because JSON cannot represent these values. Returns NaN as well if the value is nested too
- * deeply.
+ * Counts the members of all objects in a parsed value. Returns NaN for values that JSON cannot represent (infinite
+ * numbers, unpaired surrogates), or if the value is nested too deeply.
  */
 function membersIn(value: unknown, depth = 0): number {
   if (typeof value === "string") return value.isWellFormed() ? 0 : Number.NaN;

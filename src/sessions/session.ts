@@ -19,10 +19,7 @@ export function newKeyId(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/**
- * The header that `isSession` parsed last, including the dot after the header. Sessions with the same key have the same
- * header. If a text begins with this header, `isSession` need not parse it.
- */
+/** The header that `isSession` parsed last, with its dot. Sessions with the same key have the same header. */
 let lastHeader = PREFIX;
 
 /** Returns whether a text has the header of a session. The session may be invalid. */

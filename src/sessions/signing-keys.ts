@@ -13,9 +13,7 @@ const FRESH_MS = 120_000;
 
 const MAX_KNOWN = 10_000;
 
-/**
- * The maximum number of attempts to change keys. An attempt fails if another worker changes the keys at the same time.
- */
+/** The maximum number of attempts to change keys while other workers change them as well. */
 const TRIES = 5;
 
 export type SigningKeyAt = ReturnType<typeof statesOf<SigningKey>>[number];
@@ -64,18 +62,13 @@ interface Published {
 
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
-  /**
-   * The maximum age of cached keys, in milliseconds, while this process does not receive the changes of other workers.
-   */
+  /** The maximum age of cached keys without a subscription to the changes of other workers, in milliseconds. */
   readonly unsubscribedMs: number;
   /** Called if a due change of keys failed. The next attempt follows within two minutes. */
   readonly onOverdue: (error: unknown) => void;
 }
 
-/**
- * The cached signing keys of environments. If a change of keys is due, the first worker that reads the keys makes the
- * change.
- */
+/** The cached signing keys of environments. The first worker that reads the keys makes a due change. */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   readonly #known = new Map<string, KnownKeys>();
@@ -89,10 +82,7 @@ export class SigningKeys {
     this.#deps = deps;
   }
 
-  /**
-   * Sets whether this process receives the changes of other workers. Until the first call, the process assumes that it
-   * receives the changes.
-   */
+  /** Sets whether this process receives the changes of other workers. Default: true. */
   setSubscribed(isSubscribed: boolean): void {
     this.#freshMs = isSubscribed ? FRESH_MS : Math.min(FRESH_MS, this.#deps.unsubscribedMs);
   }
@@ -106,9 +96,8 @@ export class SigningKeys {
   }
 
   /**
-   * Returns the public key with this id, or undefined. If the cache does not contain the key, reads the keys once more,
-   * because another worker may have created it. All waiting callers share this read, so many unknown key ids do not cause
-   * many reads at the same time.
+   * Returns the public key with this id, or undefined. Reads the keys once more if another worker may have created the
+   * key. All waiting callers share this read, so many unknown key ids do not cause many reads.
    */
   async keyOf(environment: Environment, kid: string): Promise<JWK | undefined> {
     const known = (await this.#find(environment)).keyOf(kid);
@@ -167,8 +156,7 @@ export class SigningKeys {
   }
 
   /**
-   * Activates the next key, immediately or as soon as the key has been published for `PUBLISHED_MS`. Creates keys if
-   * none exist.
+   * Activates the next key, at once or when it has been published for `PUBLISHED_MS`. Creates keys if none exist.
    *
    * @param how `replace`: replaces all keys immediately, because the old keys must not be used any more
    */
@@ -202,10 +190,7 @@ export class SigningKeys {
     return reading;
   }
 
-  /**
-   * Reads the keys. If a change of the keys is due, makes the change. Does not create the first keys, because the first
-   * session creates them.
-   */
+  /** Reads the keys, and makes a due change. The first session creates the first keys. */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
     const set = await this.#deps.store.read(environment);
     if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;

@@ -57,9 +57,8 @@ export class ViewerSessions {
   }
 
   /**
-   * Creates a session.
+   * Creates a session. The returned times are in milliseconds since 1970.
    *
-   * @returns the session, its group, and its times, in milliseconds since 1970
    * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge; the errors of
    *   `ViewerSessionStore.sessionSubject`
    */
@@ -69,8 +68,7 @@ export class ViewerSessions {
     { target, audience, ttlMs = DEFAULT_TTL_MS, viewerId, origin, propertyKeys, claims }: NewViewerSession,
   ) {
     const iss = this.#issuerOf(environment);
-    // Read the clock before the group. If a call revokes the session after the read of the group, this order ensures
-    // that Redis stores the revocation at least until the session expires.
+    // Read the clock before the group, so that Redis stores a later revocation at least until the session expires.
     const iat = Math.floor(Date.now() / 1000);
     const [subject, { kid, key }] = await Promise.all([
       store.sessionSubject(environment, target),

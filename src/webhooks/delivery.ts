@@ -20,22 +20,14 @@ import { type Resolve, Sender } from "./sender.ts";
 /** The maximum number of events in memory per delivery. */
 const EVENTS_AT_ONCE = 50;
 
-/**
- * The first and the maximum delay after failures, in milliseconds. Each delay is twice the previous delay, with jitter.
- */
+/** The first and the maximum delay after failures, in milliseconds. The delay doubles, with jitter. */
 const FIRST_RETRY_MS = 5000;
 const MAX_RETRY_MS = HOUR_MS;
 
-/**
- * The duration of the last part of the lease, in milliseconds. No attempt begins in this part. It is longer than an
- * attempt, which can take `DELIVERY_TIMEOUT_MS`.
- */
+/** The last part of the lease, in which no attempt begins, in milliseconds. It is longer than an attempt. */
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
-/**
- * If events are missing, the cursor moves back by this time, in microseconds. The reason is that events after a
- * failover can have lower ids than events before the failover.
- */
+/** If events are missing, the cursor moves back by this time, in microseconds, because a failover can lower ids. */
 const OVERLAP_MICROS = 60_000_000;
 
 export interface DeliveryDeps {
@@ -52,10 +44,7 @@ interface DeliveryRules {
   isOver(): boolean;
   /** Aborts the attempt in flight. */
   readonly aborted: AbortSignal;
-  /**
-   * Receives each attempt, and the webhook after the attempt. If this worker has lost the lease, the webhook is
-   * undefined.
-   */
+  /** Receives each attempt, and the webhook after it. The webhook is undefined if this worker has lost the lease. */
   attempted(attempt: Attempt, next: WebhookTarget | undefined): void;
 }
 
@@ -112,10 +101,7 @@ export class Delivery {
     });
   }
 
-  /**
-   * Sends each event of a page if the webhook receives this event type. Moves the cursor to the end of the page. Stops
-   * if another call moves the cursor.
-   */
+  /** Sends the wanted events of a page, and moves the cursor to its end. Stops if another call moves the cursor. */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
     for (const event of events) {
       const { target } = this;
@@ -161,19 +147,12 @@ export class Delivery {
   }
 }
 
-/**
- * Returns whether the service sends the events of a webhook. If the secret of the webhook is unreadable, the service
- * still tries to send, but each attempt fails.
- */
+/** Returns whether to send the events. With an unreadable secret, each attempt is counted, and fails. */
 function isOn({ webhook: { state } }: WebhookTarget): boolean {
   return state === "enabled" || state === "unreadable";
 }
 
-/**
- * Returns the delay before the next attempt, in milliseconds.
- *
- * @param failed the number of failed attempts before the current attempt
- */
+/** Returns the delay before the next attempt, in milliseconds. @param failed the number of failed attempts before */
 export function retryDelayMs(failed: number, firstMs = FIRST_RETRY_MS): number {
   const full = Math.min(firstMs * 2 ** Math.min(failed, 30), MAX_RETRY_MS);
   return full * (0.5 + Math.random() / 2);

@@ -18,26 +18,19 @@ import { Delivery, type DeliveryDeps } from "./delivery.ts";
 import { MISSED_TYPE } from "./payload.ts";
 
 /*
- * A change writes no data for webhooks. Each worker polls the environments, and looks for webhooks whose cursor is
- * older than the last event of their environment. If the worker finds such a webhook, it claims the lease of the
- * webhook. Then it reads the events after the cursor, and sends them one by one. After each event, the worker moves the
- * cursor and extends the lease. After a failure, the worker releases the lease. When the backoff is over, any worker
- * can claim the lease again.
+ * A change writes no data for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
+ * their environment, and claims their lease. Then it sends the events after the cursor one by one. After each event, it
+ * moves the cursor and extends the lease. After a failure, it releases the lease, which any worker can claim after the
+ * backoff.
  */
 
 /** The minimum time between two polls, in milliseconds. */
 const POLL_MS = 1000;
 
-/**
- * The minimum time between two polls, in milliseconds per environment. A worker therefore reads at most 500
- * environments per second.
- */
+/** The minimum time between two polls, in milliseconds per environment: at most 500 environments per second. */
 const POLL_MS_PER_ENVIRONMENT = 2;
 
-/**
- * The maximum number of concurrent deliveries of a worker. `MAX_FAILING` limits the deliveries to webhooks whose last
- * attempt failed.
- */
+/** The maximum number of concurrent deliveries of a worker, and of those to webhooks whose last attempt failed. */
 export const MAX_ACTIVE = 200;
 const MAX_FAILING = 100;
 
@@ -45,10 +38,7 @@ const MAX_FAILING = 100;
 const READ_AT_ONCE = 16;
 const PAGE_SIZE = 1000;
 
-/**
- * The time after which a delivery releases its lease, in milliseconds, so that another webhook gets a turn. This time
- * applies only while `MAX_ACTIVE` deliveries are in flight.
- */
+/** While `MAX_ACTIVE` deliveries are in flight, a delivery releases its lease after this time, in milliseconds. */
 const TURN_MS = 5000;
 
 /** The time that a shutdown waits for deliveries, in milliseconds. */
@@ -84,10 +74,7 @@ export interface Lag {
 interface Candidate {
   readonly environment: Environment;
   readonly webhook: DueWebhook;
-  /**
-   * If the last delivery failed: the time of the event whose delivery failed. Otherwise: the time of the first poll
-   * that found the webhook at this cursor.
-   */
+  /** The time of the event whose delivery failed, or of the first poll that found the webhook at this cursor. */
   readonly since: number;
   readonly now: number;
 }
@@ -115,10 +102,7 @@ export class DeliveryEngine {
     this.isStarted = true;
   }
 
-  /**
-   * Stops polling, and ends the deliveries. If a delivery is still in flight after `CLOSE_MS`, it is aborted, and
-   * another worker repeats it.
-   */
+  /** Stops polling. Aborts deliveries that are in flight after `CLOSE_MS`. Another worker repeats them. */
   async close(): Promise<void> {
     this.closing.abort();
     const timer = setTimeout(() => this.aborted.abort(), CLOSE_MS);
@@ -241,10 +225,7 @@ export class DeliveryEngine {
   }
 }
 
-/**
- * Returns the smallest entry of `EXPIRY_DAYS` that the remaining lifetime does not exceed. Returns undefined if the
- * remaining lifetime exceeds all entries.
- */
+/** Returns the smallest entry of `EXPIRY_DAYS` that the remaining lifetime does not exceed. */
 export function expiryDaysOf(remainingMs: number): number | undefined {
   return EXPIRY_DAYS.findLast((days) => remainingMs <= days * DAY_MS);
 }

@@ -9,18 +9,12 @@ import { isAllowedAddress, LOOPBACK } from "../domain/webhook-url.ts";
 /** The maximum size of the body of a response, in bytes. The service closes the connection after a longer body. */
 export const MAX_ANSWER_BYTES = 4096;
 
-/**
- * The maximum time for reading the body of a response, in milliseconds. After this time, the service closes the
- * connection.
- */
+/** The maximum time for reading the body of a response before the connection is closed, in milliseconds. */
 const BODY_MS = 1000;
 
 const MAX_HEADER_BYTES = 8192;
 
-/**
- * The maximum number of informational responses (1xx). If the endpoint sends more of them, the service closes the
- * connection.
- */
+/** The maximum number of informational responses (1xx) before the connection is closed. */
 const MAX_INFORMATION = 10;
 
 /** The time after which an unused connection is closed, in milliseconds. */
@@ -49,10 +43,7 @@ export interface SendResult {
 export interface SenderOptions {
   /** The non-public networks to which the sender may connect. */
   readonly allowed: readonly Network[];
-  /**
-   * Resolves the host name of the endpoint. Default: queries DNS by a `Resolver` of Node, which does not use the thread
-   * pool. In the pool, names that never resolve would block the threads.
-   */
+  /** Resolves host names. Default: a `Resolver` of Node, because hanging names would block threads of the pool. */
   readonly resolve?: Resolve | undefined;
   /**
    * The maximum time from the start of the name lookup to the headers of the response, in milliseconds. Default:
@@ -77,9 +68,8 @@ interface Limit {
 }
 
 /**
- * Sends messages to one endpoint, and keeps the connection open. Each attempt resolves the name of the endpoint, checks
- * the addresses, and connects only to these addresses. The name is not looked up again for the connection, so it cannot
- * lead to an address that was not checked. The sender does not follow redirects.
+ * Sends messages to one endpoint, and keeps the connection open. Each attempt resolves the name, checks the addresses,
+ * and connects only to these, without another lookup that could return other addresses. Does not follow redirects.
  */
 export class Sender {
   private readonly allowed: readonly Network[];
@@ -178,8 +168,7 @@ export class Sender {
       request.on("information", () => {
         if (++informations > MAX_INFORMATION) request.destroy();
       });
-      // If this listener were missing, the request would emit no event after a response 101. Even `signal` would have
-      // no effect.
+      // Without this listener, the request would emit no event after a response 101, and ignore `signal`.
       request.on("upgrade", ({ statusCode = 0 }, socket) => {
         socket.destroy();
         resolve(statusCode);
@@ -193,10 +182,7 @@ export class Sender {
   }
 }
 
-/**
- * Reads a short body, so that the connection can be used again. Closes the connection if the body is longer or takes
- * too long.
- */
+/** Reads a short body, so that the connection can be used again. Otherwise closes the connection. */
 function drop(response: IncomingMessage): void {
   let bytes = 0;
   const timer = setTimeout(() => response.destroy(), BODY_MS);

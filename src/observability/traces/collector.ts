@@ -6,22 +6,15 @@ import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/s
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 
 /**
- * @param cause `rate` if the spans exceed the rate limit, `queue` if the queue is full, `export` if a request to the
- *   collector fails
- * @param spans the number of lost spans
- * @param error the error of the request, if `cause` is `export`
+ * @param cause `rate`: too many spans; `queue`: the queue is full; `export`: a request to the collector failed
+ * @param spans the number of lost spans @param error the error of the request
  */
 export type OnLost = (cause: "rate" | "queue" | "export", spans: number, error?: Error) => void;
 
 export interface CollectorTls {
-  /**
-   * CA certificates used to verify the collector, in PEM. If undefined, the runtime uses its default CA certificates.
-   */
+  /** CA certificates used to verify the collector, in PEM. Default: the CA certificates of the runtime. */
   readonly ca: string | undefined;
-  /**
-   * The client certificate, in PEM. Undefined if the collector requires no client certificate. `key` is the key of the
-   * certificate.
-   */
+  /** The client certificate and its key, in PEM, if the collector requires them. */
   readonly cert: string | undefined;
   readonly key: string | undefined;
 }
@@ -75,14 +68,11 @@ export class Collector implements SpanProcessor {
     return this.#batches.forceFlush();
   }
 
-  /**
-   * Sends the waiting spans for at most `CLOSE_MS`. After this time, drops the spans that are not sent. Never rejects.
-   */
+  /** Sends the waiting spans for at most `CLOSE_MS`, and then drops them. Never rejects. */
   async shutdown(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_MS);
-      // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. Then wait for the
-      // batches in flight, because the processor does not wait for these batches.
+      // `#export` has already reported failed batches. The processor does not wait for batches in flight, so wait here.
       this.#batches
         .shutdown()
         .catch(() => {})
@@ -108,8 +98,7 @@ export class Collector implements SpanProcessor {
 
   #send(spans: ReadableSpan[]): Promise<ExportResult> {
     return new Promise((resolve) => {
-      // The timeout of the exporter starts again with each byte of a response, and with each retry. So limit the total
-      // time here.
+      // The timeout of the exporter starts again with each byte and each retry, so limit the total time here.
       const timer = setTimeout(() => {
         const error = new Error(`the collector took longer than ${EXPORT_TIMEOUT_MS / 1000} s`);
         resolve({ code: ExportResultCode.FAILED, error });

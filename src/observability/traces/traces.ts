@@ -19,10 +19,7 @@ import { Collector, type CollectorTls, type OnLost } from "./collector.ts";
 
 const CALLERS_PER_SECOND = 1000;
 
-/**
- * The maximum number of spans of unauthenticated calls per second. The rate is low, so that the queue has room for the
- * spans of other calls.
- */
+/** The maximum number of spans of unauthenticated calls per second. It leaves room in the queue for other calls. */
 const UNAUTHENTICATED_PER_SECOND = 10;
 
 /** The maximum number of spans for the round trips of one call. An import makes thousands of round trips. */
@@ -59,10 +56,7 @@ interface TracedRoundTrip {
   readonly failed: boolean;
 }
 
-/**
- * Limits the number of spans per second. A caller can request a trace with one header. If the number of spans had no
- * limit, callers would determine the cost of tracing.
- */
+/** Limits spans per second. Otherwise callers, who can request a trace with a header, would determine the cost. */
 class SpanRate {
   readonly #perSecond: number;
   #left: number;
@@ -96,10 +90,7 @@ interface TracesOptions {
   readonly onFault: (message: string) => void;
 }
 
-/**
- * The traces of a process. OpenTelemetry reads these settings from environment variables: the collector, the sampler,
- * the service name, and the resource attributes.
- */
+/** The traces of a process. OpenTelemetry reads the collector, sampler and resource from environment variables. */
 export class Traces {
   readonly #provider: BasicTracerProvider;
   readonly #tracer: Tracer;
@@ -112,8 +103,7 @@ export class Traces {
     // Ignore errors here, because `Collector` reports failed exports.
     setGlobalErrorHandler(() => {});
     const ignore = () => {};
-    // OpenTelemetry drops malformed attributes of the resource, and reports these only at the level debug. Pass these
-    // reports to `onFault`.
+    // OpenTelemetry reports malformed attributes of the resource only at the level debug.
     const debug = (message: string) =>
       message.startsWith("EnvDetector failed") && onFault(`OTEL_RESOURCE_ATTRIBUTES: ${message}`);
     const reporting = { error: onFault, warn: onFault, info: ignore, debug, verbose: ignore };
@@ -134,17 +124,12 @@ export class Traces {
     this.#collector.useTls(tls);
   }
 
-  /**
-   * The call whose code is running. Undefined if the call is not sampled, or if the running code belongs to no call.
-   */
+  /** The call whose code is running. Undefined if the call is not sampled, or if no call is running. */
   get current(): CallTrace | undefined {
     return currentCall.getStore();
   }
 
-  /**
-   * Begins the span of a call. Returns undefined if the sampler does not select the call, or if the call exceeds the
-   * rate limit.
-   */
+  /** Begins the span of a call. Returns undefined if the call is not sampled, or exceeds the rate limit. */
   begin(start: CallStart): CallTrace | undefined {
     const { service, method, protocol, environment, apiTokenId, traceparent, started = Date.now() } = start;
     const parent = traceparent === null ? ROOT_CONTEXT : PROPAGATOR.extract(ROOT_CONTEXT, start, HEADERS);
@@ -181,10 +166,7 @@ export class CallTrace {
   readonly #mayAdd: () => boolean;
   readonly #isGrpc: boolean;
   readonly #context: Context;
-  /**
-   * The difference between milliseconds since 1970 and `performance.now()`. The difference is constant, so that the
-   * times of one call are consistent.
-   */
+  /** Milliseconds since 1970 minus `performance.now()`. Constant, so that the times of one call are consistent. */
   readonly #clockOffset = Date.now() - performance.now();
   #roundTrips = 0;
 
@@ -211,8 +193,7 @@ export class CallTrace {
 
   /** Adds a round trip that has just ended. The span contains neither the request nor the response. */
   readonly roundTrip = ({ operation, seconds, failed }: TracedRoundTrip): void => {
-    // After the deadline, the code of a call may continue, but the span of the call has ended. In this case, add no
-    // round trip.
+    // After the deadline, the code of a call may continue, but its span has ended.
     if (!this.#span.isRecording() || ++this.#roundTrips > MAX_ROUND_TRIPS || !this.#mayAdd()) return;
     const end = this.#clockOffset + performance.now();
     const attributes = { "db.system.name": "redis", "db.operation.name": operation };
@@ -257,8 +238,5 @@ const SYSTEMS: { readonly [protocol: string]: string } = {
 
 const API_TOKEN_ID = "ugs.api_token_id";
 
-/**
- * The codes that OpenTelemetry counts as server errors: Unknown, DeadlineExceeded, Unimplemented, Internal,
- * Unavailable, DataLoss.
- */
+/** Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable and DataLoss, as in OpenTelemetry. */
 const SERVER_FAULTS: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15]);
