@@ -58,7 +58,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
         times: { pollMs: 20, retryMs: 20, ...times },
       });
       closeLater(() => engine.close());
-      engine.start();
+      void engine.run();
       return engine;
     };
     const create = (given: Partial<NewWebhook> = {}) =>

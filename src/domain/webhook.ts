@@ -90,7 +90,7 @@ export interface Delivery {
   readonly durationMs: number;
 }
 
-export type TestResult = Pick<Delivery, "outcome" | "status" | "durationMs">;
+export type SendResult = Pick<Delivery, "outcome" | "status" | "durationMs">;
 
 /** A webhook, with the secrets that sign its deliveries. */
 export interface WebhookTarget {
@@ -148,7 +148,7 @@ export interface DueWebhooks {
 export type DeliveryPosition = Pick<Webhook, "cursor" | "cursorTime">;
 
 /** An event that was sent, and the result of the attempt. */
-export interface Attempt extends Pick<Delivery, "eventId" | "eventType" | "outcome" | "status" | "durationMs"> {
+export interface Attempt extends SendResult, Pick<Delivery, "eventId" | "eventType"> {
   readonly eventTime: number;
   /** The delay before the next attempt if this attempt failed, in milliseconds. */
   readonly retryMs: number;

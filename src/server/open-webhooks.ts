@@ -3,7 +3,7 @@ import type { ApiTokenStore } from "../domain/api-token.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { EventStore } from "../domain/store.ts";
 import { newResourceId } from "../domain/token.ts";
-import { DELIVERY_OUTCOMES, type TestResult, type WebhookTarget } from "../domain/webhook.ts";
+import { DELIVERY_OUTCOMES, type SendResult, type WebhookTarget } from "../domain/webhook.ts";
 import type { Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import type { GroupDeps } from "../store/groups/group-record.ts";
@@ -75,8 +75,8 @@ export function openWebhooks(
     },
   });
   return {
-    start: () => engine.start(),
-    async sendTest(environment: Environment, target: WebhookTarget): Promise<TestResult> {
+    start: () => void engine.run(),
+    async sendTest(environment: Environment, target: WebhookTarget): Promise<SendResult> {
       const event = { id: `test-${newResourceId()}`, type: TEST_TYPE, time: Date.now(), webhookId: target.webhook.id };
       const sender = new Sender({ allowed });
       try {

@@ -15,7 +15,7 @@ import {
   wants,
 } from "../domain/webhook.ts";
 import { MISSED_TYPE, type SentEvent, sendEvent } from "./payload.ts";
-import { type Resolve, Sender } from "./sender.ts";
+import { Sender } from "./sender.ts";
 
 /** The maximum number of events in memory per delivery. */
 const EVENTS_AT_ONCE = 50;
@@ -34,7 +34,6 @@ export interface DeliveryDeps {
   readonly store: DeliveryStore;
   readonly events: EventStore;
   readonly allowed: readonly Network[];
-  readonly resolve?: Resolve | undefined;
   /** Times for tests, in milliseconds. Default: `POLL_MS` of the engine, `FIRST_RETRY_MS`, `DELIVERY_TIMEOUT_MS`. */
   readonly times?: { readonly pollMs?: number; readonly retryMs?: number; readonly timeoutMs?: number };
 }
@@ -63,11 +62,10 @@ export class Delivery {
   private leased = 0;
 
   constructor(deps: DeliveryDeps, claim: Claim, rules: DeliveryRules) {
-    const { allowed, resolve, times } = deps;
     this.deps = deps;
     this.claim = claim;
     this.rules = rules;
-    this.sender = new Sender({ allowed, resolve, timeoutMs: times?.timeoutMs });
+    this.sender = new Sender({ allowed: deps.allowed, timeoutMs: deps.times?.timeoutMs });
   }
 
   /** Claims the lease, and sends events until no events are left, an attempt fails, or the worker stops. */

@@ -89,17 +89,11 @@ export class DeliveryEngine {
   private readonly active = new Map<string, boolean>();
   private readonly running = new Set<Promise<void>>();
   private lagging: ReadonlyMap<string, Candidate> = new Map();
-  private isStarted = false;
 
   constructor(deps: EngineDeps) {
     this.deps = deps;
     // Every delivery in flight adds a listener, and Node would warn of more than 10 listeners.
     setMaxListeners(0, this.aborted.signal);
-  }
-
-  start(): void {
-    if (!this.isStarted) void this.run();
-    this.isStarted = true;
   }
 
   /** Stops polling. Aborts deliveries that are in flight after `CLOSE_MS`. Another worker repeats them. */
@@ -121,7 +115,8 @@ export class DeliveryEngine {
     return [...oldest.values()].sort((one, other) => other.ageMs - one.ageMs);
   }
 
-  private async run(): Promise<void> {
+  /** Delivers events until the engine closes. Never rejects. */
+  async run(): Promise<void> {
     const { signal } = this.closing;
     while (!signal.aborted) {
       // If the store does not answer, the next poll tries again.

@@ -1,8 +1,8 @@
 import { createHmac } from "node:crypto";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { FeedEvent } from "../domain/events.ts";
-import { WEBHOOK_SECRET_PREFIX, type WebhookTarget } from "../domain/webhook.ts";
-import type { Message, Sender, SendResult } from "./sender.ts";
+import { type SendResult, WEBHOOK_SECRET_PREFIX, type WebhookTarget } from "../domain/webhook.ts";
+import type { Message, Sender } from "./sender.ts";
 
 /** The type of a test message. */
 export const TEST_TYPE = "webhook.test";

@@ -3,7 +3,7 @@ import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { Network } from "../domain/client-address.ts";
-import { DELIVERY_TIMEOUT_MS, type DeliveryOutcome } from "../domain/webhook.ts";
+import { DELIVERY_TIMEOUT_MS, type DeliveryOutcome, type SendResult } from "../domain/webhook.ts";
 import { isAllowedAddress, LOOPBACK } from "../domain/webhook-url.ts";
 
 /** The maximum size of the body of a response, in bytes. The service closes the connection after a longer body. */
@@ -25,19 +25,12 @@ const DNS_TIMEOUT_MS = 2000;
 const DNS_TRIES = 2;
 
 /** Resolves a host name to its addresses. Rejects if the name has no addresses. */
-export type Resolve = (host: string) => Promise<readonly string[]>;
+type Resolve = (host: string) => Promise<readonly string[]>;
 
 export interface Message {
   readonly url: string;
   readonly headers: { readonly [name: string]: string };
   readonly body: string;
-}
-
-export interface SendResult {
-  readonly outcome: DeliveryOutcome;
-  /** The HTTP status. Undefined if no response arrived. */
-  readonly status: number | undefined;
-  readonly durationMs: number;
 }
 
 export interface SenderOptions {

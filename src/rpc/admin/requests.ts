@@ -17,7 +17,7 @@ import type {
 } from "../../domain/store.ts";
 import type { TokenKeyStore } from "../../domain/token-key.ts";
 import type { ViewerSessionStore } from "../../domain/viewer-session.ts";
-import type { TestResult, WebhookStore, WebhookTarget } from "../../domain/webhook.ts";
+import type { SendResult, WebhookStore, WebhookTarget } from "../../domain/webhook.ts";
 import type { HistoryAnswer, HistoryQuery } from "../../observability/history.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
@@ -39,7 +39,7 @@ export interface AdminDeps {
   readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
   readonly webhooks: WebhookStore;
   readonly webhookAllow: readonly Network[];
-  readonly sendTest: (environment: Environment, target: WebhookTarget) => Promise<TestResult>;
+  readonly sendTest: (environment: Environment, target: WebhookTarget) => Promise<SendResult>;
   /** Returns the samples of the last hour. Undefined if the supervisor does not answer. */
   readonly readHistory: (query: HistoryQuery) => Promise<HistoryAnswer | undefined>;
   /** Accepts the data in Redis that the service has refused, for example after Redis was emptied. */

@@ -11,7 +11,7 @@ import { EVENT_TYPES } from "../../domain/events.ts";
 import type {
   Delivery,
   DeliveryOutcome,
-  TestResult,
+  SendResult,
   Webhook,
   WebhookChange,
   WebhookState,
@@ -109,7 +109,7 @@ function webhookMessage(webhook: Webhook) {
   });
 }
 
-function resultMessage({ outcome, status = 0, durationMs }: TestResult) {
+function resultMessage({ outcome, status = 0, durationMs }: SendResult) {
   const name = outcome.toUpperCase() as Uppercase<DeliveryOutcome>;
   return { outcome: Outcome[name], httpStatus: status, duration: durationFromMs(Math.round(durationMs)) };
 }
