@@ -3,7 +3,7 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import type { Environment } from "../domain/environment.ts";
 import type { Sample } from "./history.ts";
 import { Metrics } from "./metrics.ts";
-import { EnvironmentCounts, Sampler } from "./sampler.ts";
+import { EnvironmentCounts, startSampler } from "./sampler.ts";
 
 const environment = (number: number): Environment => ({ name: `e${number}`, tag: undefined, number });
 
@@ -14,7 +14,7 @@ it("takes a sample with the increases of the metrics every ten seconds", async (
   const metrics = new Metrics();
   const samples: Sample[] = [];
   let queueLength = 3;
-  const sampler = new Sampler(metrics, { queueLength: () => queueLength, onSample: (sample) => samples.push(sample) });
+  const stop = startSampler(metrics, { queueLength: () => queueLength, onSample: (sample) => samples.push(sample) });
   const { getUserGroup } = UserGroupService.method;
   const call = (protocol: string, reason?: string) => {
     const series = metrics.calls.begin(getUserGroup, protocol);
@@ -57,7 +57,7 @@ it("takes a sample with the increases of the metrics every ten seconds", async (
       service: { ...state, queue: 0 },
     },
   });
-  sampler.close();
+  stop();
   await vi.advanceTimersByTimeAsync(60_000);
   expect(samples).toHaveLength(2);
 });

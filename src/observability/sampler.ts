@@ -63,47 +63,37 @@ interface SamplerOptions {
   readonly onSample: (sample: Sample) => void;
 }
 
-/** Takes a sample of a worker at the end of each interval: the increases of counts, and current values. */
-export class Sampler {
-  readonly #source: Source;
-  readonly #options: SamplerOptions;
-  #before: Scopes = {};
-  #timer: ReturnType<typeof setTimeout> | undefined;
-
-  constructor(source: Source, options: SamplerOptions) {
-    this.#source = source;
-    this.#options = options;
-    this.#start();
-  }
-
-  close(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-  }
-
-  #start(): void {
-    const wait = SAMPLE_MS - (Date.now() % SAMPLE_MS) + DELAY_MS;
-    this.#timer = setTimeout(() => {
-      // If the clock is changed while the timer waits, the sample belongs to the slot of the new time.
-      const slot = Math.floor((Date.now() - DELAY_MS / 2) / SAMPLE_MS) - 1;
-      this.#start();
-      void this.#take(slot);
-    }, wait).unref();
-  }
-
-  async #take(slot: number): Promise<void> {
-    const source = this.#source;
+/**
+ * Takes a sample of a worker at the end of each interval: the increases of counts, and current values.
+ *
+ * @returns a function that stops the sampler
+ */
+export function startSampler(source: Source, { queueLength, onSample }: SamplerOptions): () => void {
+  let before: Scopes = {};
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const take = async (slot: number) => {
     const now = await source.totals();
     const scopes = source.environments.take();
     for (const [scope, values] of Object.entries(now)) {
       const differences: Values = {};
       for (const [column, value] of Object.entries(values))
-        increase(differences, column, value - (this.#before[scope]?.[column] ?? 0));
+        increase(differences, column, value - (before[scope]?.[column] ?? 0));
       if (Object.keys(differences).length > 0) scopes[scope] = differences;
     }
-    for (const [scope, values] of Object.entries(source.current(this.#options.queueLength())))
+    for (const [scope, values] of Object.entries(source.current(queueLength())))
       scopes[scope] = { ...scopes[scope], ...values };
-    this.#before = now;
-    this.#options.onSample({ slot, scopes });
-  }
+    before = now;
+    onSample({ slot, scopes });
+  };
+  const start = () => {
+    const wait = SAMPLE_MS - (Date.now() % SAMPLE_MS) + DELAY_MS;
+    timer = setTimeout(() => {
+      // If the clock is changed while the timer waits, the sample belongs to the slot of the new time.
+      const slot = Math.floor((Date.now() - DELAY_MS / 2) / SAMPLE_MS) - 1;
+      start();
+      void take(slot);
+    }, wait).unref();
+  };
+  start();
+  return () => clearTimeout(timer);
 }

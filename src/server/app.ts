@@ -16,7 +16,7 @@ import { METRICS_KEPT_MS, METRICS_TYPE } from "../observability/exposition.ts";
 import type { Sample } from "../observability/history.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
-import { Sampler } from "../observability/sampler.ts";
+import { startSampler } from "../observability/sampler.ts";
 import type { Traces } from "../observability/traces/traces.ts";
 import { errorResponse } from "../rest/json.ts";
 import { legacyEndpoints } from "../rest/legacy.ts";
@@ -68,18 +68,12 @@ interface AppDeps
   readonly shutdownSignal: AbortSignal;
 }
 
-export interface App {
-  readonly service: ServeOptions;
-  readonly operations: ServeOptions;
-  readonly sampler: Sampler;
-}
-
 const TRACE_HEADERS = ["traceparent", "tracestate"];
 
 /** Makes the JSON decoder reject requests that are not valid UTF-8. The default decoder would replace invalid bytes. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
-export function createApp(deps: AppDeps): App {
+export function createApp(deps: AppDeps) {
   const { logger, metrics, sessions, shutdownSignal } = deps;
   // Create the counters with the value 0, so that a monitor detects their first increase.
   for (const method of ACCESS.keys())
@@ -130,7 +124,7 @@ export function createApp(deps: AppDeps): App {
     ofWorkers: "sum",
     read: () => [{ labels: {}, value: queue.length }],
   });
-  const sampler = new Sampler(metrics, { queueLength: () => queue.length, onSample: deps.onSample });
+  const stopSampler = startSampler(metrics, { queueLength: () => queue.length, onSample: deps.onSample });
   const calls = {
     routes: routes(deps),
     authorize: authorization(deps),
@@ -160,7 +154,7 @@ export function createApp(deps: AppDeps): App {
     ...(deps.console ? calls : { routes: () => {}, limits }),
     endpoints: operatorEndpoints,
   };
-  return { service, operations: operatorPort, sampler };
+  return { service, operations: operatorPort, stopSampler };
 }
 
 function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness" | "isClosing" | "metrics">) {

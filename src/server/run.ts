@@ -2,7 +2,7 @@ import "./runtime.ts";
 import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
-import { serveNode } from "@user-group-service/transport";
+import { type ListenOptions, type ServeOptions, serveNode } from "@user-group-service/transport";
 import { ApiTokens } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
 import { History, type HistoryAnswer, type HistoryQuery, type Sample } from "../observability/history.ts";
@@ -13,7 +13,7 @@ import { loadAllRules } from "../rpc/interceptors.ts";
 import { Readiness } from "../rpc/readiness.ts";
 import { type RingKey, TokenCipher } from "../store/encryption.ts";
 import { LastResolves } from "../store/groups/last-resolves.ts";
-import { type App, createApp } from "./app.ts";
+import { createApp } from "./app.ts";
 import { addGauges } from "./gauges.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { generateTokens, openIssuedTokens } from "./open-api-tokens.ts";
@@ -58,17 +58,28 @@ export async function run(config: Config): Promise<{ close(): Promise<void> }> {
       log,
       lifecycle,
     });
-    await requireListenPermission(listen.host, listen.port);
+    // The idle time after which a shutdown closes an HTTP/1.1 connection, in milliseconds.
+    const quietMs = Math.min(1000, config.shutdownTimeoutMs / 10);
+    const serve = async (options: ServeOptions, at: ListenOptions, suffix = "") => {
+      await requireListenPermission(at.host, at.port);
+      const port = await serveNode(options, at);
+      lifecycle.onClose(`connections${suffix}`, () => port.destroy());
+      lifecycle.onClose(`calls in flight${suffix}`, () => port.drain(quietMs));
+      return port;
+    };
     const started = service.start();
     const isWaiting = await Promise.race([started.then(() => false), pause(WAIT_MS, true, { ref: false })]);
     // The metrics port opens first and closes last, so /readyz reports the shutdown while the service drains.
-    const metricsUrl = await openMetricsPort(listen, { app, lifecycle });
+    const { host, metricsPort, reusePort } = listen;
+    const operations =
+      metricsPort === undefined
+        ? undefined
+        : await serve(app.operations, { host, port: metricsPort, reusePort }, " of METRICS_PORT");
+    const metricsUrl = operations?.url;
     const onConnectionError = (error: Error) =>
       logger.error(errorFields(error), "the service cannot accept a connection");
-    const port = await serveNode(app.service, { ...listen, onConnectionError });
+    const port = await serve(app.service, { ...listen, onConnectionError });
     if (isLoopback(config.host)) sessions.publicUrl ??= port.url;
-    lifecycle.onClose("connections", () => port.destroy());
-    lifecycle.onClose("calls in flight", () => port.drain(quietMsOf(config)));
     lifecycle.onClose("streams", endStreams);
     const use: Reload = async (next, changed) => {
       if (next.tls && changed.has("TLS_CERT_FILE")) port.setCertificates(next.tls);
@@ -93,29 +104,6 @@ export async function run(config: Config): Promise<{ close(): Promise<void> }> {
     await lifecycle.close(config.shutdownTimeoutMs);
     throw error;
   }
-}
-
-/** Returns the idle time after which a shutdown closes an HTTP/1.1 connection, in milliseconds. */
-function quietMsOf({ shutdownTimeoutMs }: Pick<Config, "shutdownTimeoutMs">): number {
-  return Math.min(1000, shutdownTimeoutMs / 10);
-}
-
-/** Opens the port `METRICS_PORT`, and returns the URL of the port. Returns undefined if `METRICS_PORT` is not set. */
-async function openMetricsPort(
-  {
-    host,
-    metricsPort,
-    reusePort,
-    shutdownTimeoutMs,
-  }: Pick<Config, "host" | "metricsPort" | "shutdownTimeoutMs"> & { readonly reusePort?: boolean },
-  { app, lifecycle }: { app: App; lifecycle: Lifecycle },
-): Promise<string | undefined> {
-  if (metricsPort === undefined) return undefined;
-  await requireListenPermission(host, metricsPort);
-  const port = await serveNode(app.operations, { host, port: metricsPort, reusePort });
-  lifecycle.onClose("connections of METRICS_PORT", () => port.destroy());
-  lifecycle.onClose("requests of METRICS_PORT", () => port.drain(quietMsOf({ shutdownTimeoutMs })));
-  return port.url;
 }
 
 export async function supervise(config: Config): Promise<{ close(): Promise<void> }> {
@@ -194,7 +182,7 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
     shutdownSignal: shutdown.signal,
     isClosing: () => lifecycle.isClosing,
   });
-  lifecycle.onClose("samples", () => app.sampler.close());
+  lifecycle.onClose("samples", app.stopSampler);
   const endStreams = () => shutdown.abort();
   return { app, metrics, development, service, sessions, endStreams, startDeliveries: webhooks.start };
 }
