@@ -15,7 +15,6 @@ interface Misspelled {
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly faults: readonly string[];
-  /** @param misspelled variables that may have caused the faults */
   constructor(faults: readonly string[], misspelled: readonly Misspelled[] = []) {
     const hints = misspelled.map(
       ({ name, setting }) => `${name} is set, but is not a setting: did you mean ${setting}?`,

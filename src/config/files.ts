@@ -27,7 +27,6 @@ interface Rejected {
   readonly contents: string;
   /** The contents and their error as one text. If the next error has the same text, `onResult` is not called again. */
   readonly report: string;
-  /** The number of reads between the last attempt and the next attempt. */
   readonly reads: number;
   left: number;
 }
@@ -67,7 +66,6 @@ export class SettingFiles {
     clearTimeout(this.#timer);
   }
 
-  /** Reads the files once, and applies changed contents. */
   async readAll(): Promise<void> {
     const before = this.#contents;
     this.#contents = await this.#reader.readAll(this.#config.files.map(({ setting, path }) => [setting, path]));

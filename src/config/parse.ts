@@ -180,7 +180,6 @@ export function adminTokens(text: string): string[] {
   throw new SettingError("must be one token, or two tokens separated by a comma");
 }
 
-/** Requires that the token is valid in an HTTP header. */
 function credential(text: string): string {
   if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
     throw new SettingError("needs a token of 16 to 512 visible ASCII characters without spaces");

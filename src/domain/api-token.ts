@@ -10,7 +10,6 @@ export interface ApiToken {
   readonly displayName: string;
   readonly role: Role;
   readonly createTime: number;
-  /** Undefined if the API token does not expire. */
   readonly expireTime: number | undefined;
   /** The id of the principal that created the API token. */
   readonly creator: string;
@@ -74,7 +73,6 @@ interface ApiTokenWithSecret {
 }
 
 export interface ApiTokenKey {
-  /** The number of the token's environment (`environmentNumberOf`). */
   readonly number: number;
   /** The result of `apiTokenDigest` for the secret. */
   readonly digest: string;

@@ -7,7 +7,6 @@ import type { Role } from "./role.ts";
 export interface ChangeBy {
   /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */
   readonly actorId: string;
-  /** The display name of the actor's API token. */
   readonly actorName: string;
   readonly role: Role | "root" | "service";
   /** The name of the RPC, such as `UpdateUserGroup`. A REST call has the name of the RPC that it runs. */
@@ -34,15 +33,10 @@ export interface AuditEvent extends ChangeBy {
   readonly id: string;
   /** The time by the store's clock, in milliseconds since 1970. */
   readonly time: number;
-  /** The id of the changed user group. Undefined if the event changed no user group. */
   readonly userGroupId: string | undefined;
-  /** The changed API token. Undefined if the event changed no API token. */
   readonly apiToken: AuditedApiToken | undefined;
-  /** The id of the changed webhook. Undefined if the event changed no webhook. */
   readonly webhookId: string | undefined;
-  /** The export of tokens. Undefined if the event is not an export. */
   readonly exported: ExportedUserGroups | undefined;
-  /** The names of the changed fields, such as `name` or `token`. */
   readonly changedFields: readonly string[];
 }
 

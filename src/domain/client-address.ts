@@ -9,7 +9,6 @@ export const IPV6_PREFIX_HEXTETS = 4;
 /** The form of an address with a port, which some proxies write to `X-Forwarded-For`. */
 const WITH_PORT = /^(?:\[([^\]]+)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/;
 
-/** The maximum length of an address with its zone and port, in characters. */
 const MAX_LENGTH = 80;
 
 /** Parses an address, or a network in CIDR notation. Returns undefined for any other text. */

@@ -5,7 +5,6 @@ export type EnvironmentTag = "Customer" | "Testing";
 export interface Environment {
   /** 1 to 64 letters, digits, `.`, `_` or `-`, but no dot at the start, because URL parsers remove `.` and `..`. */
   readonly name: string;
-  /** Undefined if the environment has no tag. */
   readonly tag: EnvironmentTag | undefined;
   /**
    * The number, from 1 to 2^20 - 1. The number is unique even among environments with the same name. The team ids of

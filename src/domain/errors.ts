@@ -67,7 +67,6 @@ export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
 export class UserGroupSuspended extends failure("FailedPrecondition", "USER_GROUP_SUSPENDED", {
   text: "the user group is suspended; show suspension_message to the viewer. An operator can end the suspension with ResumeUserGroup, or with a later expire_time",
 }) {
-  /** The message for the viewer's page. */
   readonly suspensionMessage: string;
   constructor(suspensionMessage: string) {
     super();
@@ -252,7 +251,6 @@ export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE"
   text: "the store does not answer; try again",
 }) {
   override readonly outcome: ChangeOutcome | undefined;
-  /** Undefined if the fault is unknown. */
   readonly fault: StoreFault | undefined;
 
   constructor(cause?: unknown, outcome?: ChangeOutcome, fault?: StoreFault) {
@@ -269,7 +267,6 @@ export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE"
 export class TooFewReplicas extends failure("Unavailable", "TOO_FEW_REPLICAS", {
   text: "the change is committed, but too few replicas confirmed it, so a failover may lose it; read the resource again",
 }) {
-  /** The change is committed, but a failover may lose the change. */
   override readonly outcome = "unknown";
 }
 

@@ -58,7 +58,6 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
 export interface FeedEvent
   extends Pick<AuditEvent, "id" | "time" | "actorId" | "userGroupId" | "webhookId" | "changedFields"> {
   readonly type: EventType;
-  /** The id of the changed API token. Undefined if the event changed no API token. */
   readonly apiTokenId: string | undefined;
 }
 
@@ -75,9 +74,7 @@ export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
 
 /** A position in the events of an environment. The reader has read all events up to this position, inclusive. */
 export interface EventPosition {
-  /** The number of the environment. */
   readonly number: number;
-  /** The id of the last event that was read. */
   readonly id: number;
   /** At this time, in milliseconds since 1970 by the store's clock, no event with a higher id existed. */
   readonly time: number;

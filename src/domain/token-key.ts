@@ -21,9 +21,7 @@ export interface Reencryption {
   readonly uses: ReadonlyMap<string, number>;
   /** The number of groups whose tokens the call encrypted again. */
   readonly count: number;
-  /** The ids of groups whose token cannot be decrypted. */
   readonly failed: readonly string[];
-  /** The key of the next page. Undefined on the last page. */
   readonly next: string | undefined;
   /** The number of signing keys, by the id of the key that encrypted them. Empty except on the first page. */
   readonly signingKeyUses: ReadonlyMap<string, number>;

@@ -86,7 +86,6 @@ function checksum(body: string): string {
   return PAIRS[high] + fourOf(crc - high * FOUR);
 }
 
-/** Encodes a number below 62^4 in four base62 characters. */
 function fourOf(number: number): string {
   const high = Math.floor(number / TWO);
   return (PAIRS[high] as string) + (PAIRS[number - high * TWO] as string);

@@ -12,7 +12,6 @@ export interface GroupFields {
   readonly name: string;
   /** The data source of each schema, by the id of the schema. */
   readonly mapping: { readonly [schemaId: string]: string };
-  /** Undefined if the group has no properties. */
   readonly properties: JsonObject | undefined;
   /** The time at which the group is suspended, in milliseconds since 1970. Undefined if the group does not expire. */
   readonly expireTime?: number | undefined;
@@ -45,7 +44,6 @@ export interface UserGroup extends GroupFields {
   readonly createTime: number;
   readonly updateTime: number;
   readonly tokenCreateTime: number;
-  /** Undefined if the group is not suspended. */
   readonly suspension: Suspension | undefined;
 }
 
@@ -104,7 +102,6 @@ export interface ListedUserGroup
   readonly lastRotationTime: number | undefined;
   /** The end of the grace period of the replaced token. Undefined if no replaced token is valid. */
   readonly graceExpireTime: number | undefined;
-  /** Whether the current token was imported from another system. */
   readonly hasForeignToken: boolean;
   /**
    * The last day, in days since 1970 (UTC), on which a token or session was resolved, or a session was created. The

@@ -62,7 +62,6 @@ export interface Webhook {
   readonly cursor: number;
   /** At this time, no event after `cursor` existed. Undefined if `cursor` is itself a time. */
   readonly cursorTime: number | undefined;
-  /** The time of the last successful delivery. Undefined before the first successful delivery. */
   readonly lastSuccessTime: number | undefined;
   /** The time of the first failure since the last success or change of the webhook. Undefined without a failure. */
   readonly failingSince: number | undefined;
@@ -85,7 +84,6 @@ export interface Delivery {
   /** The number of this attempt to deliver the event, from 1. */
   readonly attempt: number;
   readonly outcome: DeliveryOutcome;
-  /** The HTTP status of the response. Undefined if no response arrived. */
   readonly status: number | undefined;
   readonly durationMs: number;
 }
@@ -159,7 +157,6 @@ export interface Settlement {
   readonly from: DeliveryPosition;
   /** The position after the last event that was delivered or needs no delivery. */
   readonly to: DeliveryPosition;
-  /** The attempt. Undefined if no event was sent. */
   readonly attempt?: Attempt | undefined;
   /** Whether `settle` releases the lease. After a failed attempt, `settle` always releases the lease. */
   readonly release: boolean;

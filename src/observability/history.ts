@@ -3,7 +3,6 @@ import { randomUUID } from "node:crypto";
 /** The length of the interval of a sample, in milliseconds. */
 export const SAMPLE_MS = 10_000;
 
-/** The number of samples in an hour. */
 const SAMPLES = 360;
 
 /**
@@ -110,7 +109,6 @@ export interface ServiceSample {
 export interface HistoryAnswer {
   /** The id of the history. Each process has a random id. */
   readonly instance: string;
-  /** The samples, the oldest first. */
   readonly samples: readonly CallSample[];
   /** The calls of the hour by method, the most calls first. Empty if the query has an `environmentNumber`. */
   readonly methods: readonly (Calls & { readonly method: string })[];

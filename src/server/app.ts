@@ -58,7 +58,6 @@ interface AppDeps
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly traces: Traces | undefined;
-  /** Returns whether a failed call of an unauthenticated client gets a log line. */
   readonly mayLogUnknown: (code: string) => boolean;
   readonly confirmMissing: () => Promise<void>;
   /** Receives a sample of this worker's metrics every ten seconds. */

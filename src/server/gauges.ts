@@ -15,7 +15,6 @@ interface GaugeSources {
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
   /** A Redis client with a short timeout, which fails before the scrape of the monitor times out. */
   readonly client: StoreClient;
-  /** Undefined if the service uses the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly issued: Pick<IssuedTokens, "expiringFirst">;

@@ -13,7 +13,6 @@ import { sendEvent, TEST_TYPE } from "../webhooks/payload.ts";
 import { Sender } from "../webhooks/sender.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
-/** The maximum number of environments in the metric of undelivered events. */
 const MAX_LAGS = 20;
 
 interface WebhookParts extends GroupDeps {

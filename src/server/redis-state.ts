@@ -32,7 +32,6 @@ interface RedisStateDeps {
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
-  /** Undefined if the service uses the embedded store. */
   readonly identity: StoreIdentity | undefined;
   readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;

@@ -19,7 +19,6 @@ const RESTART_DELAY_MS = 1000;
 /** If a worker still runs this many milliseconds after the shutdown timeout, the supervisor kills the worker. */
 const EXIT_SLACK_MS = 2000;
 
-/** The maximum time that the supervisor waits for the metrics of a worker, in milliseconds. */
 const METRICS_TIMEOUT_MS = 5000;
 
 /** The maximum number of workers that may exit during the start without a reason before the start fails. */

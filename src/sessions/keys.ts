@@ -53,7 +53,6 @@ export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number
 interface KeySetChange<Key> {
   /** The keys that stay. Some of these keys may have a new `activeTime`. */
   readonly kept: readonly Key[];
-  /** The `activeTime` of each key to create. */
   readonly made: readonly number[];
 }
 

@@ -47,7 +47,6 @@ class KnownKeys {
     return { kid, key: signing };
   }
 
-  /** Returns the public key with this id. Returns undefined if no key has this id. */
   keyOf(kid: string): JWK | undefined {
     return this.#keys.get(kid)?.verifying;
   }
@@ -55,7 +54,6 @@ class KnownKeys {
 
 interface Published {
   readonly reading: Promise<SigningKeySet>;
-  /** The result of `reading`. Undefined until `reading` resolves. */
   set: SigningKeySet | undefined;
   readAt: number;
 }

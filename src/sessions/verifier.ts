@@ -14,7 +14,6 @@ import { loadJose } from "./signing.ts";
 
 interface Expected {
   readonly issuer: string;
-  /** Returns the public key with this id, or undefined. */
   readonly keyOf: (kid: string) => Promise<JWK | undefined>;
 }
 

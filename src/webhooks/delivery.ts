@@ -17,7 +17,6 @@ import {
 import { MISSED_TYPE, type SentEvent, sendEvent } from "./payload.ts";
 import { Sender } from "./sender.ts";
 
-/** The maximum number of events in memory per delivery. */
 const EVENTS_AT_ONCE = 50;
 
 /** The first and the maximum delay after failures, in milliseconds. The delay doubles, with jitter. */
@@ -41,7 +40,6 @@ export interface DeliveryDeps {
 interface DeliveryRules {
   /** Returns whether to release the lease after the current event. */
   isOver(): boolean;
-  /** Aborts the attempt in flight. */
   readonly aborted: AbortSignal;
   /** Receives each attempt, and the webhook after it. The webhook is undefined if this worker has lost the lease. */
   attempted(attempt: Attempt, next: WebhookTarget | undefined): void;

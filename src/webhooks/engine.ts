@@ -44,7 +44,6 @@ const TURN_MS = 5000;
 /** The time that a shutdown waits for deliveries, in milliseconds. */
 const CLOSE_MS = 1000;
 
-/** The page size of the check for API tokens that expire soon. */
 const TOKENS_AT_ONCE = 500;
 
 interface EngineDeps extends DeliveryDeps {
@@ -54,7 +53,6 @@ interface EngineDeps extends DeliveryDeps {
 
 export interface DeliveryObserver {
   attempted(outcome: DeliveryOutcome): void;
-  /** Called if the secret of a webhook cannot be decrypted. */
   unreadable(environment: Environment, id: string): void;
   /** Called if the expiry time of an API token is unknown, because the record of the token is damaged. */
   unreadableApiToken(environment: Environment, id: string): void;
@@ -66,11 +64,9 @@ export interface DeliveryObserver {
 
 export interface Lag {
   readonly environment: Environment;
-  /** The age of the oldest undelivered event, in milliseconds. */
   readonly ageMs: number;
 }
 
-/** A webhook with undelivered events, as found by the last poll. */
 interface Candidate {
   readonly environment: Environment;
   readonly webhook: DueWebhook;
@@ -83,7 +79,6 @@ interface Candidate {
 export class DeliveryEngine {
   private readonly deps: EngineDeps;
   private readonly closing = new AbortController();
-  /** Aborts the attempts in flight. */
   private readonly aborted = new AbortController();
   /** The webhooks in delivery, by id. The value is true if the last attempt had failed before this delivery began. */
   private readonly active = new Map<string, boolean>();

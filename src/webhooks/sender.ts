@@ -17,7 +17,6 @@ const MAX_HEADER_BYTES = 8192;
 /** The maximum number of informational responses (1xx) before the connection is closed. */
 const MAX_INFORMATION = 10;
 
-/** The time after which an unused connection is closed, in milliseconds. */
 const IDLE_MS = 5000;
 
 /** The timeout of a DNS query, in milliseconds, and the maximum number of attempts. */
@@ -198,7 +197,6 @@ function lookupOf(addresses: readonly string[]): LookupFunction {
   };
 }
 
-/** Queries DNS for the addresses of a host, and returns IPv4 addresses first. */
 async function resolveByDns(host: string): Promise<readonly string[]> {
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
   const queries = [resolver.resolve4(host), resolver.resolve6(host)];

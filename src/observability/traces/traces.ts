@@ -43,14 +43,12 @@ export interface CallStart {
 }
 
 interface CallFailure {
-  /** The number of the gRPC code. */
   readonly code: number;
   /** The name of the Connect code, such as `not_found`. */
   readonly codeName: string;
 }
 
 interface TracedRoundTrip {
-  /** The name of the operation in metrics. */
   readonly operation: string;
   readonly seconds: number;
   readonly failed: boolean;
@@ -68,7 +66,6 @@ class SpanRate {
     this.#left = perSecond;
   }
 
-  /** Counts a span. @returns false if the span exceeds the rate */
   take(): boolean {
     const now = performance.now();
     this.#left = Math.min(this.#perSecond, this.#left + ((now - this.#since) / 1000) * this.#perSecond);
@@ -84,7 +81,6 @@ const currentCall = new AsyncLocalStorage<CallTrace>();
 interface TracesOptions {
   readonly version: string;
   readonly tls: CollectorTls;
-  /** Called with spans that do not reach the collector. */
   readonly onLost: OnLost;
   /** Called with each fault that OpenTelemetry finds in its environment variables. */
   readonly onFault: (message: string) => void;
@@ -162,7 +158,6 @@ export class CallTrace {
   readonly spanId: string;
   readonly #span: Span;
   readonly #tracer: Tracer;
-  /** Counts a span. Returns false if the span exceeds the rate. */
   readonly #mayAdd: () => boolean;
   readonly #isGrpc: boolean;
   readonly #context: Context;
@@ -203,7 +198,6 @@ export class CallTrace {
     span.end(end);
   };
 
-  /** Ends the span. @param failure undefined if the call succeeded */
   end(failure: CallFailure | undefined): void {
     const span = this.#span;
     if (this.#isGrpc) span.setAttribute("rpc.grpc.status_code", failure?.code ?? 0);
