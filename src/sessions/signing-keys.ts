@@ -52,10 +52,41 @@ class KnownKeys {
   }
 }
 
-interface Published {
-  readonly reading: Promise<SigningKeySet>;
-  set: SigningKeySet | undefined;
-  readAt: number;
+/** Values that are read once for all waiting callers, and cached. */
+class CachedReads<T> {
+  readonly #cached = new Map<string, { readonly value: T; readonly readAt: number }>();
+  /** Reads in flight. `forget` removes a read from this map, because its result may be outdated. */
+  readonly #readings = new Map<string, Promise<T>>();
+
+  get(path: string, maxAgeMs: number): T | undefined {
+    const cached = this.#cached.get(path);
+    return cached && performance.now() - cached.readAt <= maxAgeMs ? cached.value : undefined;
+  }
+
+  read(path: string, read: () => Promise<T>, isKept: (value: T) => boolean = () => true): Promise<T> {
+    const inFlight = this.#readings.get(path);
+    if (inFlight) return inFlight;
+    const isCurrent = () => this.#readings.get(path) === reading;
+    const reading: Promise<T> = read()
+      .then((value) => {
+        if (isCurrent() && isKept(value))
+          setBounded(this.#cached, path, { value, readAt: performance.now() }, MAX_KNOWN);
+        return value;
+      })
+      .finally(() => {
+        if (isCurrent()) this.#readings.delete(path);
+      });
+    this.#readings.set(path, reading);
+    return reading;
+  }
+
+  /** Removes the value of a path, or all values. */
+  forget(path?: string): void {
+    for (const map of [this.#cached, this.#readings]) {
+      if (path === undefined) map.clear();
+      else map.delete(path);
+    }
+  }
 }
 
 interface SigningKeysDeps {
@@ -69,11 +100,8 @@ interface SigningKeysDeps {
 /** The cached signing keys of environments. The first worker that reads the keys makes a due change. */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
-  readonly #known = new Map<string, KnownKeys>();
-  /** Reads in flight. If the keys change, their read is removed from this map, because its result may be outdated. */
-  readonly #readings = new Map<string, Promise<KnownKeys>>();
-  /** The reads of published keys and their results, by the path of the environment. */
-  readonly #published = new Map<string, Published>();
+  readonly #known = new CachedReads<KnownKeys>();
+  readonly #published = new CachedReads<SigningKeySet>();
   #freshMs = FRESH_MS;
 
   constructor(deps: SigningKeysDeps) {
@@ -87,10 +115,8 @@ export class SigningKeys {
 
   /** Removes the cached keys of the environment with this path, or of all environments. */
   forget(path?: string): void {
-    for (const map of [this.#known, this.#readings, this.#published]) {
-      if (path === undefined) map.clear();
-      else map.delete(path);
-    }
+    this.#known.forget(path);
+    this.#published.forget(path);
   }
 
   /**
@@ -100,8 +126,7 @@ export class SigningKeys {
   async keyOf(environment: Environment, kid: string): Promise<JWK | undefined> {
     const known = (await this.#find(environment)).keyOf(kid);
     if (known) return known;
-    const reading = this.#readings.get(environmentPath(environment)) ?? this.#read(environment);
-    return (await reading).keyOf(kid);
+    return (await this.#read(environment)).keyOf(kid);
   }
 
   /** Returns the active key of an environment. Creates keys if none exist. */
@@ -110,6 +135,7 @@ export class SigningKeys {
     if (known.set.keys.length === 0) {
       await this.#change(environment, known.set, "maintain", IN_TIME);
       // Another worker may have changed the keys again.
+      this.#known.forget(environmentPath(environment));
       known = await this.#read(environment);
     }
     return known.signing();
@@ -123,28 +149,11 @@ export class SigningKeys {
    */
   async published(environment: EnvironmentName, onWait: () => void): Promise<readonly SigningKey[]> {
     const path = environmentPath(environment);
-    const known = this.#known.get(path);
-    if (known && performance.now() - known.readAt <= this.#freshMs) return publishedOf(known.set);
-    const published = this.#published.get(path);
-    const isFresh = published !== undefined && performance.now() - published.readAt <= this.#freshMs;
-    if (isFresh && published.set) return publishedOf(published.set);
+    const cached = this.#known.get(path, this.#freshMs)?.set ?? this.#published.get(path, this.#freshMs);
+    if (cached) return publishedOf(cached);
     onWait();
-    return publishedOf(await (isFresh ? published.reading : this.#readPublished(environment)));
-  }
-
-  /** Reads the published keys. All waiting callers share one read. */
-  #readPublished(environment: EnvironmentName): Promise<SigningKeySet> {
-    const path = environmentPath(environment);
-    const reading = this.#deps.store.readByName(environment);
-    const published: Published = { reading, set: undefined, readAt: Number.POSITIVE_INFINITY };
-    setBounded(this.#published, path, published, MAX_KNOWN);
-    const done = (set?: SigningKeySet) => {
-      published.set = set;
-      published.readAt = performance.now();
-      if (!set?.keys.length && this.#published.get(path) === published) this.#published.delete(path);
-    };
-    reading.then(done, () => done());
-    return reading;
+    const read = () => this.#deps.store.readByName(environment);
+    return publishedOf(await this.#published.read(path, read, ({ keys }) => keys.length > 0));
   }
 
   /** Returns the keys with their current states, in the order in which they sign. */
@@ -165,27 +174,13 @@ export class SigningKeys {
   }
 
   async #find(environment: Environment): Promise<KnownKeys> {
-    const path = environmentPath(environment);
-    const known = this.#known.get(path);
-    if (known?.environment.number !== environment.number || performance.now() - known.readAt > this.#freshMs)
-      return this.#readings.get(path) ?? this.#read(environment);
-    return known;
+    const known = this.#known.get(environmentPath(environment), this.#freshMs);
+    return known?.environment.number === environment.number ? known : this.#read(environment);
   }
 
   #read(environment: Environment): Promise<KnownKeys> {
-    const path = environmentPath(environment);
-    const isFresh = () => this.#readings.get(path) === reading;
-    const reading: Promise<KnownKeys> = this.#readSet(environment)
-      .then((set) => {
-        const known = new KnownKeys(environment, set);
-        if (isFresh()) setBounded(this.#known, path, known, MAX_KNOWN);
-        return known;
-      })
-      .finally(() => {
-        if (isFresh()) this.#readings.delete(path);
-      });
-    this.#readings.set(path, reading);
-    return reading;
+    const read = async () => new KnownKeys(environment, await this.#readSet(environment));
+    return this.#known.read(environmentPath(environment), read);
   }
 
   /** Reads the keys, and makes a due change. The first session creates the first keys. */
