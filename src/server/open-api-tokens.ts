@@ -1,5 +1,4 @@
-import { createHmac } from "node:crypto";
-import { type ApiTokens, type BoundPrincipal, IssuedTokens, ROOT, type StaticToken } from "../auth/api-tokens.ts";
+import { IssuedTokens } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
 import type { ApiTokenSetting } from "../config/parse.ts";
 import { type Environment, environmentPath } from "../domain/environment.ts";
@@ -9,12 +8,10 @@ import { SigningKeys } from "../sessions/signing-keys.ts";
 import { ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { type FeedListener, followRevocations } from "../store/api-tokens/revocation-feed.ts";
 import type { StoreClient } from "../store/connection/client.ts";
-import { deriveKey } from "../store/encryption.ts";
 import type { GroupDeps } from "../store/groups/group-record.ts";
 import { redisSigningKeys } from "../store/secret-keys/signing-keys.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { openStores } from "./open-store.ts";
-import type { RedisState } from "./redis-state.ts";
 
 /** Tokens for development. The service generates and announces these tokens. They are valid until the process exits. */
 export interface DevelopmentTokens {
@@ -90,39 +87,3 @@ export function openIssuedTokens(
 
 const REFUSED =
   "The Redis user may not subscribe or publish to the channel ug:revoked. Until API_TOKEN_CACHE has passed, other workers may accept a revoked API token and use replaced signing keys. Run on every Redis node: ACL SETUSER NAME &ug:revoked +subscribe +publish";
-
-const STATIC_ID_DIGITS = 10;
-
-/**
- * Returns the API tokens of the settings. The id of a token without a name is a digest of the token, so the id does not
- * depend on the order. The digest has a key, so that readers of the log cannot test guessed tokens.
- *
- * @param deps `secret`: the secret of a key in `TOKEN_KEYS`, from which the key of the digest is derived
- */
-export async function staticTokens(
-  { adminTokens, apiTokens }: DevelopmentTokens,
-  {
-    state,
-    authenticator,
-    secret,
-  }: { readonly state: RedisState; readonly authenticator: ApiTokens; readonly secret: Uint8Array },
-): Promise<StaticToken[]> {
-  const key = deriveKey(secret, "id of a static API token");
-  const bound = apiTokens.map(async ({ token, name, environment: wanted }): Promise<StaticToken> => {
-    const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
-    const displayName = name ?? "an entry of API_TOKENS without a name";
-    const principalOf = (environment: Environment): BoundPrincipal => {
-      const lookUpAgain = async () => {
-        authenticator.forget(environment.number);
-        const next = await state.use(wanted);
-        return next.number === environment.number ? undefined : principalOf(next);
-      };
-      return { id, displayName, role: "manage", environment, expireTime: undefined, lookUpAgain };
-    };
-    const known = await state.useIfThere(wanted);
-    const lookUp = async () => principalOf(await state.use(wanted));
-    return { token, principal: known && principalOf(known), lookUp };
-  });
-  const root = adminTokens.map((token) => ({ token, principal: ROOT, lookUp: async () => ROOT }));
-  return [...(await Promise.all(bound)), ...root];
-}

@@ -1,16 +1,21 @@
-import type { ApiTokens } from "../auth/api-tokens.ts";
+import { createHmac } from "node:crypto";
+import { type ApiTokens, type BoundPrincipal, ROOT, type StaticToken } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
+import type { ApiTokenSetting } from "../config/parse.ts";
 import type { FileSetting } from "../config/settings.ts";
+import type { Environment } from "../domain/environment.ts";
 import type { Log } from "../observability/log.ts";
 import type { Traces } from "../observability/traces/traces.ts";
 import type { StoreClient } from "../store/connection/client.ts";
-import type { RingKey, TokenCipher } from "../store/encryption.ts";
+import { deriveKey, type RingKey, type TokenCipher } from "../store/encryption.ts";
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
-import { type DevelopmentTokens, staticTokens } from "./open-api-tokens.ts";
+import type { DevelopmentTokens } from "./open-api-tokens.ts";
 import { collectorTlsOf } from "./open-traces.ts";
 import type { RedisState } from "./redis-state.ts";
 import { requireSuccessor } from "./reload.ts";
 import { secretsOf } from "./secrets.ts";
+
+const STATIC_ID_DIGITS = 10;
 
 interface ServiceParts {
   readonly log: Log;
@@ -85,13 +90,34 @@ export class Service {
   }
 
   async #useTokens({ apiTokens, adminTokens }: Config): Promise<void> {
-    const { authenticator, cipher, state } = this.#parts;
-    const tokens = {
-      apiTokens: [...apiTokens, ...this.#development.apiTokens],
-      adminTokens: [...adminTokens, ...this.#development.adminTokens],
-    };
     // If the last key changes, the ids of unnamed tokens change (docs/operations/rotate-keys.md).
-    const { secret } = cipher.ring.at(-1) as RingKey;
-    authenticator.use(await staticTokens(tokens, { state, authenticator, secret }));
+    const { secret } = this.#parts.cipher.ring.at(-1) as RingKey;
+    const key = deriveKey(secret, "id of a static API token");
+    const bound = [...apiTokens, ...this.#development.apiTokens].map((setting) => this.#boundToken(setting, key));
+    const root = [...adminTokens, ...this.#development.adminTokens].map((token) => {
+      return { token, principal: ROOT, lookUp: async () => ROOT };
+    });
+    this.#parts.authenticator.use([...(await Promise.all(bound)), ...root]);
+  }
+
+  /**
+   * Returns an API token of the settings. The id of a token without a name is a digest of the token, so the id does not
+   * depend on the order. The digest has a key, so that readers of the log cannot test guessed tokens.
+   */
+  async #boundToken({ token, name, environment: wanted }: ApiTokenSetting, key: Uint8Array): Promise<StaticToken> {
+    const { authenticator, state } = this.#parts;
+    const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
+    const displayName = name ?? "an entry of API_TOKENS without a name";
+    const principalOf = (environment: Environment): BoundPrincipal => {
+      const lookUpAgain = async () => {
+        authenticator.forget(environment.number);
+        const next = await state.use(wanted);
+        return next.number === environment.number ? undefined : principalOf(next);
+      };
+      return { id, displayName, role: "manage", environment, expireTime: undefined, lookUpAgain };
+    };
+    const known = await state.useIfThere(wanted);
+    const lookUp = async () => principalOf(await state.use(wanted));
+    return { token, principal: known && principalOf(known), lookUp };
   }
 }
