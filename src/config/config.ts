@@ -13,7 +13,6 @@ interface Misspelled {
 
 /** The settings are invalid. The message lists every fault. */
 export class ConfigError extends Error {
-  override readonly name = "ConfigError";
   readonly faults: readonly string[];
   constructor(faults: readonly string[], misspelled: readonly Misspelled[] = []) {
     const hints = misspelled.map(

@@ -10,7 +10,7 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
   ["OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
 ];
 
-interface FilesListener {
+export interface FilesListener {
   /**
    * Applies the new contents. If this function rejects, the service keeps the old contents, and `SettingFiles` calls
    * the function again. The delay grows after each failure. The calls stop when a call succeeds or the files change.

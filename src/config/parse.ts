@@ -8,7 +8,6 @@ import type { RingKey } from "../store/encryption.ts";
 
 /** The value of a setting is invalid. The message contains the remedy, and never a secret. */
 export class SettingError extends Error {
-  override readonly name = "SettingError";
   readonly faults: readonly string[];
   constructor(...faults: string[]) {
     super(faults.join("; "));

@@ -1,6 +1,5 @@
 import { type Config, ConfigError } from "../config/config.ts";
-import { SettingFiles } from "../config/files.ts";
-import type { FileSetting } from "../config/settings.ts";
+import { type FilesListener, SettingFiles } from "../config/files.ts";
 import type { Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import type { StoreClient } from "../store/connection/client.ts";
@@ -10,13 +9,10 @@ import { checkTokenKeys } from "../store/secret-keys/ring.ts";
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { explainStartFailure } from "./start-messages.ts";
 
-/** Applies changed settings to a part of the service. Rejects if the part cannot use these settings. */
-export type Reload = (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
-
 /** Watches the files of settings. Logs each change, and updates the gauges. */
 export function watchFiles(
   config: Config,
-  { use, logger, metrics }: { readonly use: Reload; readonly logger: Logger; readonly metrics: Metrics },
+  { use, logger, metrics }: Pick<FilesListener, "use"> & { readonly logger: Logger; readonly metrics: Metrics },
 ): SettingFiles {
   const states = new Map<string, { isUsed: boolean; time: number }>();
   const note = (setting: string, isUsed: boolean) => {

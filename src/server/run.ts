@@ -23,7 +23,7 @@ import { openWebhooks } from "./open-webhooks.ts";
 import { CONSOLE, canServe, DOCS } from "./pages.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
-import { type Reload, watchFiles } from "./reload.ts";
+import { watchFiles } from "./reload.ts";
 import { secretsOf } from "./secrets.ts";
 import { Service } from "./service.ts";
 import { announce, endUnusable, isLoopback, warnOfSettings } from "./start-messages.ts";
@@ -81,11 +81,14 @@ export async function run(config: Config): Promise<{ close(): Promise<void> }> {
     const port = await serve(app.service, { ...listen, onConnectionError });
     if (isLoopback(config.host)) sessions.publicUrl ??= port.url;
     lifecycle.onClose("streams", endStreams);
-    const use: Reload = async (next, changed) => {
-      if (next.tls && changed.has("TLS_CERT_FILE")) port.setCertificates(next.tls);
-      await service.reload(next, changed);
-    };
-    const files = watchFiles(config, { use, logger, metrics });
+    const files = watchFiles(config, {
+      async use(next, changed) {
+        if (next.tls && changed.has("TLS_CERT_FILE")) port.setCertificates(next.tls);
+        await service.reload(next, changed);
+      },
+      logger,
+      metrics,
+    });
     lifecycle.onClose("files of settings", () => files.close());
     if (worker) {
       logger.debug({ url: port.url }, "worker listening");

@@ -100,12 +100,7 @@ export function answerCommandLine(args: readonly string[]): boolean {
   return true;
 }
 
-interface Answer {
-  readonly text: string;
-  readonly exitCode: 0 | 2;
-}
-
-export function answerTo(args: readonly string[]): Answer | undefined {
+export function answerTo(args: readonly string[]): { text: string; exitCode: 0 | 2 } | undefined {
   const requested = args.map((arg) => KNOWN.get(arg));
   const unknown = requested.indexOf(undefined);
   if (unknown >= 0) return { text: refusal(unknown, args[unknown] ?? ""), exitCode: 2 };

@@ -4,7 +4,6 @@ import { MAX_HEADER_LENGTH, objectIn, TYPE } from "./rules.ts";
 type SessionRefusal = "malformed" | "other-environment" | "unknown-key" | "signature" | "expired" | "too-early";
 
 export class SessionRefused extends Error {
-  override readonly name = "SessionRefused";
   readonly refusal: SessionRefusal;
   constructor(refusal: SessionRefusal) {
     super(`the session is refused: ${refusal}`);
