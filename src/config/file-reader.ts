@@ -9,6 +9,8 @@ export const MAX_FILE_BYTES = 1_048_576;
 
 const READ_MS = 3000;
 
+const HANGS = "no answer from the file system";
+
 /** The maximum number of hanging reads. On Node, each occupies one of four threads, which also resolve host names. */
 const MAX_HANGING = 2;
 
@@ -44,12 +46,12 @@ export class FileReader {
   async #contentOf(path: string): Promise<FileContent> {
     if (path.includes("-----BEGIN"))
       return new SettingError("contains the text of a file: set it to the path of the file");
-    if (this.#isBlocked(path)) return hangs(path);
+    if (this.#isBlocked(path)) return unreadable(path, HANGS);
     this.#hanging.add(path);
     const reading = this.#read(path).finally(() => this.#hanging.delete(path));
     try {
       const file = await Promise.race([reading, pause(this.#readMs, undefined, { ref: false })]);
-      if (file === undefined) return hangs(path);
+      if (file === undefined) return unreadable(path, HANGS);
       this.#devices.set(path, file.device);
       return file.text;
     } catch (error) {
@@ -74,7 +76,7 @@ async function readRegularFile(path: string): Promise<ReadFile> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = await file.stat();
-    if (!stats.isFile()) throw new SettingError(`cannot be read: not a regular file ${at(path)}`);
+    if (!stats.isFile()) throw unreadable(path, "not a regular file");
     const bytes = await buffer(file.createReadStream({ end: MAX_FILE_BYTES, autoClose: false }));
     if (bytes.length > MAX_FILE_BYTES)
       throw new SettingError(`is too large: more than ${MAX_FILE_BYTES} bytes ${at(path)}`);
@@ -84,12 +86,8 @@ async function readRegularFile(path: string): Promise<ReadFile> {
   }
 }
 
-function hangs(path: string): SettingError {
-  return new SettingError(`cannot be read: no answer from the file system ${at(path)}`);
-}
-
-function unreadable(path: string, code = "unknown error"): SettingError {
-  return new SettingError(`cannot be read: ${code} ${at(path)}`);
+function unreadable(path: string, why = "unknown error"): SettingError {
+  return new SettingError(`cannot be read: ${why} ${at(path)}`);
 }
 
 /** Formats a path for an error. Hides a value that may be a secret. */

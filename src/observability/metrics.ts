@@ -354,7 +354,7 @@ interface HistogramOptions {
 }
 
 /** The sum and the bucket counts of one set of label values. The last count is above the last bound. */
-export class Observations {
+class Observations {
   readonly labels: Labels;
   readonly counts = new Array<number>(DURATION_BUCKETS.length + 1).fill(0);
   sum = 0;

@@ -6,7 +6,7 @@ import { type ListenOptions, type ServeOptions, serveNode } from "@user-group-se
 import { ApiTokens } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
 import { History, type HistoryAnswer, type HistoryQuery, type Sample } from "../observability/history.ts";
-import { errorFields, type Log, type Logger, openLog } from "../observability/log.ts";
+import { errorFields, type Log, openLog } from "../observability/log.ts";
 import { Metrics } from "../observability/metrics.ts";
 import { oncePer } from "../observability/once-per.ts";
 import { loadAllRules } from "../rpc/interceptors.ts";
@@ -102,7 +102,16 @@ export async function run(config: Config): Promise<{ close(): Promise<void> }> {
     if (worker) notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
     else announce(log, { url: port.url, metricsUrl, development });
     void loadAllRules();
-    return { close: () => close(config, { lifecycle, logger }) };
+    return {
+      async close() {
+        logger.info("shutting down");
+        // If the exit code is set, the service has failed and must stop immediately. In this case, skip the delay.
+        const delayMs = process.exitCode === undefined ? config.shutdownDelayMs : 0;
+        const failed = await lifecycle.close(config.shutdownTimeoutMs, { delayMs });
+        if (failed.length > 0) logger.warn({ failed }, "could not be closed");
+        else logger.info("closed");
+      },
+    };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs);
     throw error;
@@ -130,7 +139,9 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
   const { client, identity, opened } = await openStore(config, { logger, metrics, onReady });
   lifecycle.onClose("store", () => client.close());
   const audit = openAudit(config, { logger, metrics });
-  const cipher = new TokenCipher(config.tokenKeys.length > 0 ? config.tokenKeys : [newEmbeddedKey()]);
+  // The embedded store loses its data when the process exits, so it needs no key of the settings.
+  const embedded: RingKey = { id: "embedded", secret: randomBytes(32) };
+  const cipher = new TokenCipher(config.tokenKeys.length > 0 ? config.tokenKeys : [embedded]);
   const { stores, sessions, signingKeys, issued } = openIssuedTokens(config, {
     client,
     cipher,
@@ -204,21 +215,4 @@ function openHistory() {
     onSample: (sample: Sample) => history.add(sample),
     readHistory: async (query: HistoryQuery): Promise<HistoryAnswer | undefined> => history.read(query, Date.now()),
   };
-}
-
-/** Creates a key for the embedded store, which loses its data when the process exits. */
-function newEmbeddedKey(): RingKey {
-  return { id: "embedded", secret: randomBytes(32) };
-}
-
-async function close(
-  { shutdownTimeoutMs, shutdownDelayMs }: Config,
-  { lifecycle, logger }: { readonly lifecycle: Lifecycle; readonly logger: Logger },
-): Promise<void> {
-  logger.info("shutting down");
-  // If the exit code is set, the service has failed and must stop immediately. In this case, skip the delay.
-  const delayMs = process.exitCode === undefined ? shutdownDelayMs : 0;
-  const failed = await lifecycle.close(shutdownTimeoutMs, { delayMs });
-  if (failed.length > 0) logger.warn({ failed }, "could not be closed");
-  else logger.info("closed");
 }

@@ -29,23 +29,15 @@ interface ServiceParts {
 }
 
 export class Service {
-  #settings: Config;
-  #isStarted = false;
+  settings: Config;
+  isStarted = false;
   readonly #development: DevelopmentTokens;
   readonly #parts: ServiceParts;
 
   constructor(settings: Config, { development, ...parts }: ServiceParts & { readonly development: DevelopmentTokens }) {
-    this.#settings = settings;
+    this.settings = settings;
     this.#development = development;
     this.#parts = parts;
-  }
-
-  get settings(): Config {
-    return this.#settings;
-  }
-
-  get isStarted(): boolean {
-    return this.#isStarted;
   }
 
   /** Checks the data in Redis, and begins to serve. @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas */
@@ -54,12 +46,12 @@ export class Service {
     await opened;
     await state.check();
     // If a file of settings changes while `#useTokens` runs, use the tokens of the new settings as well.
-    for (let used: Config | undefined; used !== this.#settings; ) {
-      used = this.#settings;
+    for (let used: Config | undefined; used !== this.settings; ) {
+      used = this.settings;
       await this.#useTokens(used);
     }
     state.watch();
-    this.#isStarted = true;
+    this.isStarted = true;
   }
 
   /** Applies changed settings, except the certificates of the port. Rejects if the service cannot use the settings. */
@@ -74,17 +66,13 @@ export class Service {
     });
     if ([...changed].some((setting) => setting.startsWith("OTEL_"))) traces?.useTls(collectorTlsOf(next));
     const areTokensChanged = changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE");
-    if (areTokensChanged && this.#isStarted) await this.#useTokens(next);
-    this.#settings = next;
+    if (areTokensChanged && this.isStarted) await this.#useTokens(next);
+    this.settings = next;
   }
 
   async #useRing(ring: readonly RingKey[]): Promise<void> {
     const { client, cipher, state, tokenKeys } = this.#parts;
-    await requireSuccessor(
-      cipher.ring,
-      ring,
-      this.#settings.redisUrl === undefined ? undefined : { client, tokenKeys },
-    );
+    await requireSuccessor(cipher.ring, ring, this.settings.redisUrl === undefined ? undefined : { client, tokenKeys });
     cipher.use(ring);
     await state.noteKeyUse();
   }

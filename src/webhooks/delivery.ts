@@ -149,7 +149,7 @@ function isOn({ webhook: { state } }: WebhookTarget): boolean {
 }
 
 /** Returns the delay before the next attempt, in milliseconds. @param failed the number of failed attempts before */
-export function retryDelayMs(failed: number, firstMs = FIRST_RETRY_MS): number {
+function retryDelayMs(failed: number, firstMs = FIRST_RETRY_MS): number {
   const full = Math.min(firstMs * 2 ** Math.min(failed, 30), MAX_RETRY_MS);
   return full * (0.5 + Math.random() / 2);
 }

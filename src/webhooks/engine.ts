@@ -51,7 +51,7 @@ interface EngineDeps extends DeliveryDeps {
   readonly observer: DeliveryObserver;
 }
 
-export interface DeliveryObserver {
+interface DeliveryObserver {
   attempted(outcome: DeliveryOutcome): void;
   unreadable(environment: Environment, id: string): void;
   /** Called if the expiry time of an API token is unknown, because the record of the token is damaged. */
@@ -62,7 +62,7 @@ export interface DeliveryObserver {
   missed(environment: Environment, id: string): void;
 }
 
-export interface Lag {
+interface Lag {
   readonly environment: Environment;
   readonly ageMs: number;
 }
@@ -206,16 +206,12 @@ export class DeliveryEngine {
         (id) => observer.unreadableApiToken(environment, id),
       );
       for (const { id, expireTime } of items) {
-        const days = expireTime === undefined ? undefined : expiryDaysOf(expireTime - Date.now());
-        if (expireTime !== undefined && days !== undefined)
-          await store.noteExpiry(environment, { id, expireTime }, days);
+        if (expireTime === undefined) continue;
+        // The smallest entry that the remaining lifetime does not exceed.
+        const days = EXPIRY_DAYS.findLast((entry) => expireTime - Date.now() <= entry * DAY_MS);
+        if (days !== undefined) await store.noteExpiry(environment, { id, expireTime }, days);
       }
       after = next;
     }
   }
-}
-
-/** Returns the smallest entry of `EXPIRY_DAYS` that the remaining lifetime does not exceed. */
-export function expiryDaysOf(remainingMs: number): number | undefined {
-  return EXPIRY_DAYS.findLast((days) => remainingMs <= days * DAY_MS);
 }

@@ -131,7 +131,7 @@ export class Traces {
     const parent = traceparent === null ? ROOT_CONTEXT : PROPAGATOR.extract(ROOT_CONTEXT, start, HEADERS);
     const attributes: Attributes = { "rpc.system": SYSTEMS[protocol], "rpc.service": service, "rpc.method": method };
     if (environment !== undefined) attributes["ugs.environment"] = environment;
-    if (apiTokenId !== undefined) attributes[API_TOKEN_ID] = apiTokenId;
+    if (apiTokenId !== undefined) attributes["ugs.api_token_id"] = apiTokenId;
     const options = { kind: SpanKind.SERVER, attributes, startTime: started };
     const span = this.#tracer.startSpan(`${service}/${method}`, options, parent);
     if (!span.isRecording()) return undefined;
@@ -229,8 +229,6 @@ const SYSTEMS: { readonly [protocol: string]: string } = {
   connect: "connect_rpc",
   rest: "rest",
 };
-
-const API_TOKEN_ID = "ugs.api_token_id";
 
 /** Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable and DataLoss, as in OpenTelemetry. */
 const SERVER_FAULTS: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15]);
