@@ -13,7 +13,7 @@ import { Audit } from "../store/audit.ts";
 import { redisAuditTrail } from "../store/audit-trail.ts";
 import type { StoreClient } from "../store/connection/client.ts";
 import { openEmbedded } from "../store/connection/embedded/embedded.ts";
-import { type Opening, openRedis } from "../store/connection/open.ts";
+import { openRedis } from "../store/connection/open.ts";
 import type { TokenCipher } from "../store/encryption.ts";
 import { redisEnvironments } from "../store/environments.ts";
 import { redisUserGroupAdmin } from "../store/groups/user-group-admin.ts";
@@ -34,12 +34,8 @@ interface StoreObservers {
 /** The maximum time that a start waits for Redis before the service listens anyway, in milliseconds. */
 export const WAIT_MS = 2000;
 
-interface OpeningStore extends Opening {
-  readonly identity: StoreIdentity | undefined;
-}
-
 /** Opens the store of the settings, and logs the state of the connections to Redis. @throws StoreMisconfigured */
-export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers): Promise<OpeningStore> {
+export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers) {
   const observe = metrics.observeStore.bind(metrics);
   if (config.redisUrl === undefined) {
     logger.warn(

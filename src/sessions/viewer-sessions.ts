@@ -35,13 +35,6 @@ interface NewViewerSession {
 /** The claims of a session, except the claims about its group. */
 export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
 
-interface ViewerSessionsDeps {
-  readonly keys: SigningKeys;
-  /** The maximum lifetime of a session, in milliseconds. */
-  readonly maxMs: number;
-  readonly publicUrl: string | undefined;
-}
-
 export class ViewerSessions {
   /** The maximum lifetime of a session, in milliseconds. */
   readonly maxMs: number;
@@ -50,7 +43,11 @@ export class ViewerSessions {
   readonly #keys: SigningKeys;
   readonly #verifier = new SessionVerifier();
 
-  constructor({ keys, maxMs, publicUrl }: ViewerSessionsDeps) {
+  constructor({
+    keys,
+    maxMs,
+    publicUrl,
+  }: { readonly keys: SigningKeys } & Pick<ViewerSessions, "maxMs" | "publicUrl">) {
     this.#keys = keys;
     this.maxMs = maxMs;
     this.publicUrl = publicUrl;

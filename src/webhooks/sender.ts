@@ -1,4 +1,5 @@
 import { Resolver } from "node:dns/promises";
+import { once } from "node:events";
 import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
 import { isIP, type LookupFunction } from "node:net";
@@ -83,6 +84,7 @@ export class Sender {
     const started = performance.now();
     const ended = new AbortController();
     const abort = () => ended.abort();
+    const aborted = once(ended.signal, "abort").then(() => Promise.reject<never>(ended.signal.reason));
     const timer = setTimeout(abort, this.timeoutMs);
     signal?.addEventListener("abort", abort, { once: true });
     const result = (outcome: DeliveryOutcome, status?: number): SendResult => ({
@@ -91,10 +93,8 @@ export class Sender {
       durationMs: performance.now() - started,
     });
     try {
-      const status = await untilAborted(
-        this.statusOf(message, { ended: ended.signal, until: started + this.timeoutMs }),
-        ended.signal,
-      );
+      const limit = { ended: ended.signal, until: started + this.timeoutMs };
+      const status = await Promise.race([this.statusOf(message, limit), aborted]);
       if (status >= 200 && status < 300) return result("delivered", status);
       return result(status >= 300 && status < 400 ? "redirect" : "status", status);
     } catch (error) {
@@ -202,14 +202,6 @@ async function resolveByDns(host: string): Promise<readonly string[]> {
   const queries = [resolver.resolve4(host), resolver.resolve6(host)];
   const found = await Promise.all(queries.map((query) => query.catch(() => [])));
   return found.flat();
-}
-
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    signal.addEventListener("abort", abort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }
 
 /** Returns the class of a failure. Errors of certificates and of the TLS protocol have the class `tls`. */
