@@ -100,8 +100,7 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   const tlsFault = tls && faultOf(tls);
   const { otlpCa, otlpCert, otlpKey, otlpEndpoint, otlpTracesEndpoint = otlpEndpoint } = others;
   const areOtlpFilesRight = areRight("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY");
-  // Rules for combinations of settings. If a setting is invalid, the rules ignore the setting, because `faults` already
-  // contains its fault.
+  // Rules for combinations of settings. They ignore invalid settings, whose faults are already in `faults`.
   const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
     [
       areRight("REDIS_URL") && others.redisPassword !== undefined && redisPassword !== others.redisPassword,
@@ -189,8 +188,7 @@ function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
   return Object.keys(environ).flatMap((name) => {
     if (!environ[name] || Object.hasOwn(SETTINGS, name) || isExample(name, environ[name])) return [];
-    // Most OpenTelemetry variables have a variant with `TRACES`. The service accepts only the variants for the endpoint
-    // and the headers. Report a `TRACES` variant of any other setting as misspelled.
+    // Only the endpoint and the headers of OpenTelemetry have a `TRACES` variant. Report the others as misspelled.
     const letters = lettersOf(name).replace(/OTLPTRACES(?!HEADERS)/, "OTLP");
     const [setting] = settings.find(([, ofSetting]) => isMisspelling(letters, ofSetting)) ?? [];
     return setting === undefined ? [] : [{ name, setting }];
@@ -204,8 +202,7 @@ function isExample(name: string, value: string): boolean {
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // In a longer name, more letters may differ. Many names resemble a short name, and the names of OpenTelemetry
-  // resemble each other.
+  // Many names resemble a short name, and the names of OpenTelemetry resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

@@ -66,11 +66,7 @@ export class FileReader {
   }
 }
 
-/**
- * Reads a regular file. A pipe would block, and a device may have no end.
- *
- * @throws SettingError if the file is not regular, or larger than `MAX_FILE_BYTES`; or the error of the system
- */
+/** Reads a regular file, but no pipe or device. @throws SettingError, or the error of the system */
 async function readRegularFile(path: string): Promise<ReadFile> {
   // Without O_NONBLOCK, opening a pipe blocks until a program opens the pipe for writing.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);

@@ -11,10 +11,7 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
 ];
 
 export interface FilesListener {
-  /**
-   * Applies the new contents. If this function rejects, the service keeps the old contents, and `SettingFiles` calls
-   * the function again. The delay grows after each failure. The calls stop when a call succeeds or the files change.
-   */
+  /** Applies the new contents. Called again with growing delays until it succeeds or the files change. */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
   /** Called once for each new content. @param error undefined if it is in use, a ConfigError, or the error of `use` */
   readonly onResult: (changed: ReadonlySet<FileSetting>, error?: unknown) => void;
@@ -31,10 +28,7 @@ interface Rejected {
   left: number;
 }
 
-/**
- * Reads the files of settings periodically, because the file watchers of Node and Deno do not detect every replacement
- * of a file. A content is used only after two equal reads, so that a half-written file is never used.
- */
+/** Polls the files of settings. Uses contents only after two equal reads, so that a half-written file is never used. */
 export class SettingFiles {
   readonly #listener: FilesListener;
   readonly #groups: readonly ReadonlySet<FileSetting>[];

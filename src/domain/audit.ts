@@ -1,9 +1,6 @@
 import type { Role } from "./role.ts";
 
-/**
- * The author of a change, and details of the call. Audit events contain these values, so no value may be secret.
- * Look-ups do not read the values, so an expensive value can be a getter.
- */
+/** The author of a change, and details of the call, for audit events. No value may be secret. */
 export interface ChangeBy {
   /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */
   readonly actorId: string;

@@ -6,10 +6,7 @@ export const MAX_MESSAGE_BYTES = 1024 * 1024;
 /** The maximum size of a message for methods that need no API token, in bytes. It bounds the memory of streams. */
 export const MAX_OPEN_MESSAGE_BYTES = 4096;
 
-/**
- * The maximum number of waiting and running calls. A worker completes this many calls in about a second. A waiting call
- * uses about 20 KB. The streams of 160 HTTP/2 connections fit into this limit.
- */
+/** The maximum number of waiting and running calls of 20 KB each. A worker completes this many in about a second. */
 export const MAX_CALLS = 16_384;
 
 /** The maximum number of waiting requests for public signing keys, which need no API token. */
@@ -22,8 +19,5 @@ export const MAX_KEY_REQUESTS = 4096;
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };
 
-/**
- * The maximum numbers of WatchEvents streams. They are below `STREAMS.max`, so that other calls can open streams. Each
- * stream stores up to one page of events.
- */
+/** The maximum numbers of WatchEvents streams, below `STREAMS.max`. Each stores up to one page of events. */
 export const MAX_WATCHERS = { worker: 500, environment: 100 };

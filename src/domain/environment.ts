@@ -6,10 +6,7 @@ export interface Environment {
   /** 1 to 64 letters, digits, `.`, `_` or `-`, but no dot at the start, because URL parsers remove `.` and `..`. */
   readonly name: string;
   readonly tag: EnvironmentTag | undefined;
-  /**
-   * The number, from 1 to 2^20 - 1. The number is unique even among environments with the same name. The team ids of
-   * the environment contain this number in their high bits.
-   */
+  /** The number, from 1 to 2^20 - 1, unique also among equal names. It is the high bits of team ids. */
   readonly number: number;
 }
 

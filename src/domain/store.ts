@@ -34,10 +34,7 @@ export interface UserGroupStore {
   /** Returns the group with the id, and changes nothing. @throws UserGroupNotFound */
   get(environment: Environment, providedId: string): Promise<UserGroup>;
 
-  /**
-   * Returns the group with the id, unchanged, or creates it with a unique team id. Concurrent calls create one group.
-   * @throws EnvironmentFull
-   */
+  /** Returns the group with the id, unchanged, or creates it. Concurrent calls create one. @throws EnvironmentFull */
   getOrCreate(
     environment: Environment,
     group: NewUserGroup,

@@ -75,29 +75,14 @@ export interface Rotation {
   readonly target: UserGroupTarget;
   /** The grace period of the former token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;
-  /**
-   * The grace period that the caller requested, in milliseconds, or undefined if `graceMs` is the default. A retry must
-   * request the same value, even if the default has changed.
-   */
+  /** The requested grace period in milliseconds, if any. Retries must request the same, even with another default. */
   readonly requestedGraceMs: number | undefined;
   /** The request id, if the caller sent one. Calls with the same id within 24 hours create only one token. */
   readonly requestId: string | undefined;
 }
 
 /** A user group in a list for operators. Times are in milliseconds since 1970. */
-export interface ListedUserGroup
-  extends Pick<
-    UserGroup,
-    | "teamId"
-    | "providedId"
-    | "name"
-    | "etag"
-    | "createTime"
-    | "updateTime"
-    | "tokenCreateTime"
-    | "expireTime"
-    | "suspension"
-  > {
+export interface ListedUserGroup extends Omit<UserGroup, "token" | "environmentTag" | "mapping" | "properties"> {
   /** The time of the last replacement of the token. Undefined if the token has never been replaced. */
   readonly lastRotationTime: number | undefined;
   /** The end of the grace period of the replaced token. Undefined if no replaced token is valid. */

@@ -8,10 +8,7 @@ type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
  */
 export const METRICS_KEPT_MS = 250;
 
-/**
- * The combined metrics of several workers. Counters of exited workers stay in the sums, because monitors interpret a
- * falling counter as a restart of the service. When a worker exits, its increases since the last collection are lost.
- */
+/** The combined metrics of several workers. They keep the counters of exited workers, so that no counter falls. */
 export class WorkerMetrics {
   readonly #lastTexts = new Map<object, string>();
   #ended: Collected[] = [];

@@ -240,8 +240,7 @@ export class History {
   }
 
   /**
-   * Returns the scope for the values of an environment. If no scope is free, a busier environment replaces the
-   * environment with the fewest calls. The values of the replaced environment are added to `OTHER_ENVIRONMENTS`.
+   * Returns the scope for an environment. If none is free, the one with the fewest calls moves to `OTHER_ENVIRONMENTS`.
    */
   #admit(scope: string, values: Values): string {
     if (this.#scopes.has(scope)) return scope;

@@ -133,8 +133,7 @@ export class Metrics {
   }
 
   /**
-   * @param environment the name of the environment. Undefined if the name is unknown, or if the metrics must not
-   *   contain the name. The first 100 names have their own series. The series without a name counts all other refusals
+   * @param environment undefined if unknown or not public. Names after the first 100 share the series without a name
    */
   overloaded(cause: (typeof OVERLOAD_CAUSES)[number], environment?: string): void {
     if (environment !== undefined && this.#overloading.size < MAX_OVERLOADING) this.#overloading.add(environment);
@@ -184,8 +183,7 @@ export class Metrics {
   }
 
   /**
-   * Returns metrics in the text format of Prometheus, in a worker those of all workers. Returns undefined if a worker
-   * does not answer, because counters without this worker would fall.
+   * Returns metrics in Prometheus' text format. Returns undefined if a worker does not answer, as counters would fall.
    */
   collect(): Promise<string | undefined> {
     return this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics();
@@ -230,10 +228,7 @@ interface GaugeOptions {
   readonly read: () => readonly Value[] | Promise<readonly Value[]>;
 }
 
-/**
- * Registers a metric that is not a metric object of prom-client. A metric object would build a string of the labels for
- * every observation. When prom-client collects this metric, it calls `read`.
- */
+/** Registers a metric with the values of `read`, without the cost of a metric object of prom-client per observation. */
 function register(
   registry: Registry,
   metric: {

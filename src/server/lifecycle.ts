@@ -51,10 +51,7 @@ export class Lifecycle {
   }
 
   /**
-   * Closes all resources after `delayMs`, and abandons those that are open after another `timeoutMs` (milliseconds).
-   * Later calls return the same promise.
-   *
-   * @returns the names of the resources that could not be closed
+   * Closes all resources once, after `delayMs` and within `timeoutMs`. @returns the names of those that failed
    */
   close(timeoutMs: number, { delayMs = 0 }: { readonly delayMs?: number } = {}): Promise<readonly string[]> {
     // Closers may read `isClosing`, so set `#closing` before the first closer runs.

@@ -67,8 +67,7 @@ export class RedisState {
     const { client, config, identity, logger } = this.#deps;
     if (!identity) return;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
-    // The start waits until the check is done, because the service must not use data with another layout or other keys.
-    // In a Cluster, the start does not wait, because one shard may be down.
+    // The service must not use data with another layout or keys. In a Cluster, one shard may be down, so do not wait.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
       if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
@@ -251,9 +250,8 @@ export const LAYOUT = "3";
 const FIRST_LAYOUT = "1";
 
 /**
- * Checks the layout of the data in Redis. If the data has no identity, gives the data a new identity.
- *
- * @throws StoreMisconfigured if the data does not have the layout of this release; StoreUnavailable; TooFewReplicas
+ * Checks the layout, and gives data without an identity a new one. @throws StoreMisconfigured, StoreUnavailable,
+ * TooFewReplicas
  */
 async function checkFormat(
   client: StoreClient,

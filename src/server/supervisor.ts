@@ -55,11 +55,7 @@ export class Supervisor {
     this.#log = log;
   }
 
-  /**
-   * Starts the workers, and resolves when all workers listen.
-   *
-   * @throws WorkersFailed if a worker reports a reason, or too many workers exit. By then, all workers have exited
-   */
+  /** Resolves when all workers listen. @throws WorkersFailed, after all workers have exited */
   async start(): Promise<void> {
     const started = new Promise<Listening>((resolve, reject) => {
       this.#start = { resolve, reject };

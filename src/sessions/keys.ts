@@ -1,9 +1,6 @@
 import { DAY_MS } from "../domain/durations.ts";
 
-/*
- * The lifecycle of the keys that sign sessions. The state of a key depends only on stored times, so all processes agree
- * on it without messages or scheduled jobs.
- */
+/* The state of a signing key depends only on stored times, so processes agree on it without messages or jobs. */
 
 /** Times of a key, in milliseconds since 1970. */
 export interface KeyTimes {

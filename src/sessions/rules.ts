@@ -57,10 +57,7 @@ const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 /** The maximum nesting depth of objects and arrays in a claim. The service accepts no deeper claims from callers. */
 const MAX_CLAIM_DEPTH = 32;
 
-/**
- * Parses a session, but does not verify its signature. The header must contain a key id, a type and an algorithm, and
- * nothing else (RFC 8725). Returns undefined if the text is not a session with this header.
- */
+/** Parses a session without verifying its signature. The header has exactly a key id, type and algorithm (RFC 8725). */
 export function readSession(session: string): UnverifiedSession | undefined {
   const [head = "", claims = "", signature = "", ...more] =
     session.length <= MAX_SESSION_LENGTH ? session.split(".", 4) : [];

@@ -119,10 +119,7 @@ export class SigningKeys {
     this.#published.forget(path);
   }
 
-  /**
-   * Returns the public key with this id, or undefined. Reads the keys once more if another worker may have created the
-   * key. All waiting callers share this read, so many unknown key ids do not cause many reads.
-   */
+  /** Returns a public key. If it is unknown, reads the keys once more, because another worker may have created it. */
   async keyOf(environment: Environment, kid: string): Promise<JWK | undefined> {
     const known = (await this.#find(environment)).keyOf(kid);
     if (known) return known;
@@ -163,9 +160,7 @@ export class SigningKeys {
   }
 
   /**
-   * Activates the next key, at once or when it has been published for `PUBLISHED_MS`. Creates keys if none exist.
-   *
-   * @param how `replace`: replaces all keys immediately, because the old keys must not be used any more
+   * Activates the next key, at once or after `PUBLISHED_MS`. @param how `replace`: the old keys become invalid at once
    */
   async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {
     const set = await this.#change(environment, await this.#deps.store.read(environment), how, by);

@@ -28,10 +28,7 @@ const MAX_CACHED_LENGTH = 2048;
 
 const KEY_ID = /^[\w-]{22}$/;
 
-/**
- * Verifies the signature of a session once, and caches the result, because a page sends the same session many times.
- * The digest of the session is the key in the cache. Every call still checks the time, and that the signing key exists.
- */
+/** Verifies sessions, and caches valid signatures. Every call checks the time, and that the signing key exists. */
 export class SessionVerifier {
   readonly #verified = new Map<string, Verified>();
 

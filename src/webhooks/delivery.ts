@@ -54,8 +54,7 @@ export class Delivery {
   /** The webhook. Undefined if this worker does not have the lease. */
   private target: WebhookTarget | undefined;
   /**
-   * The time of the last request to claim or extend the lease, from `performance.now()`. The lease begins after this
-   * time, so the lease is valid for at least `LEASE_MS` after this time.
+   * The time of the last request for the lease, from `performance.now()`. The lease is valid for `LEASE_MS` after it.
    */
   private leased = 0;
 

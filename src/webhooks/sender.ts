@@ -38,10 +38,7 @@ export interface SenderOptions {
   readonly allowed: readonly Network[];
   /** Resolves host names. Default: a `Resolver` of Node, because hanging names would block threads of the pool. */
   readonly resolve?: Resolve | undefined;
-  /**
-   * The maximum time from the start of the name lookup to the headers of the response, in milliseconds. Default:
-   * `DELIVERY_TIMEOUT_MS`.
-   */
+  /** The maximum time from the name lookup to the response headers, in milliseconds. Default: `DELIVERY_TIMEOUT_MS`. */
   readonly timeoutMs?: number | undefined;
 }
 
