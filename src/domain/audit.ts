@@ -1,6 +1,6 @@
 import type { Role } from "./role.ts";
 
-/** The author of a change, and details of the call, for audit events. No value may be secret. */
+/** The author of a change and its call. No value may be secret. Only changes read them, so they may be getters. */
 export interface ChangeBy {
   /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */
   readonly actorId: string;

@@ -239,9 +239,7 @@ export class History {
     }
   }
 
-  /**
-   * Returns the scope for an environment. If none is free, the one with the fewest calls moves to `OTHER_ENVIRONMENTS`.
-   */
+  /** Returns the scope of an environment. Without a free scope, the least busy moves to `OTHER_ENVIRONMENTS`. */
   #admit(scope: string, values: Values): string {
     if (this.#scopes.has(scope)) return scope;
     const known = [...this.#scopes.keys()].filter((each) => each.startsWith(ENVIRONMENT));

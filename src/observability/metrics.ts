@@ -132,9 +132,7 @@ export class Metrics {
     durations.observe(seconds);
   }
 
-  /**
-   * @param environment undefined if unknown or not public. Names after the first 100 share the series without a name
-   */
+  /** @param environment undefined if unknown or secret. Names after the first 100 share the series without a name */
   overloaded(cause: (typeof OVERLOAD_CAUSES)[number], environment?: string): void {
     if (environment !== undefined && this.#overloading.size < MAX_OVERLOADING) this.#overloading.add(environment);
     const isNamed = environment !== undefined && this.#overloading.has(environment);
@@ -182,9 +180,7 @@ export class Metrics {
     };
   }
 
-  /**
-   * Returns metrics in Prometheus' text format. Returns undefined if a worker does not answer, as counters would fall.
-   */
+  /** Returns metrics in Prometheus' text format. Undefined if a worker does not answer, as counters would fall. */
   collect(): Promise<string | undefined> {
     return this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics();
   }

@@ -77,7 +77,6 @@ export function createApp(deps: AppDeps) {
   // Create the counters with the value 0, so that a monitor detects their first increase.
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
-  const { health, ready, exposition } = operations(deps);
   const isCredential = credentialCheck(deps.authenticator);
 
   const callerEndpoints = new Map<string, Endpoint>();
@@ -94,12 +93,7 @@ export function createApp(deps: AppDeps) {
   // Developers of clients read these pages, so the pages need no token.
   if (deps.docs) for (const [path, endpoint] of Object.entries(docsEndpoints())) callerEndpoints.set(path, endpoint);
   // The endpoints for operators need no token. If METRICS_PORT is set, only that port serves these endpoints.
-  const operatorEndpoints = new Map([
-    ["/healthz", health],
-    ["/readyz", ready],
-    ["/metrics", exposition],
-    ...(deps.console ? Object.entries(consoleEndpoints()) : []),
-  ]);
+  const operatorEndpoints = new Map(Object.entries({ ...operations(deps), ...(deps.console && consoleEndpoints()) }));
 
   const common = {
     // Without METRICS_PORT, unauthenticated clients can read the metrics, so they must not name environments.
@@ -162,13 +156,13 @@ function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness"
     return text === undefined ? undefined : new CachedFile(async () => Buffer.from(text));
   });
   return {
-    health: readEndpoint(async () => text(200, "ok\n")),
-    ready: readEndpoint(async ({ target }) => {
+    "/healthz": readEndpoint(async () => text(200, "ok\n")),
+    "/readyz": readEndpoint(async ({ target }) => {
       if (isClosing()) return text(503, "shutting down\n");
       const kind = new URLSearchParams(target.split("?")[1]).has("changes") ? "changes" : "reads";
       return (await readiness.is(kind)) ? text(200, "ok\n") : text(503, `${kind} fail\n`);
     }),
-    exposition: readEndpoint(async ({ headers }) => {
+    "/metrics": readEndpoint(async ({ headers }) => {
       const file = await collected();
       if (!file) return text(503, "the metrics are incomplete: a worker did not answer\n");
       const { body, encoding } = await file.encodedFor(headers);

@@ -50,9 +50,7 @@ export class Lifecycle {
     return this.#closing !== undefined;
   }
 
-  /**
-   * Closes all resources once, after `delayMs` and within `timeoutMs`. @returns the names of those that failed
-   */
+  /** Closes all resources once, after `delayMs`, within `timeoutMs`. @returns the names of those that failed */
   close(timeoutMs: number, { delayMs = 0 }: { readonly delayMs?: number } = {}): Promise<readonly string[]> {
     // Closers may read `isClosing`, so set `#closing` before the first closer runs.
     this.#closing ??= pause(delayMs).then(() => this.#closeAll(timeoutMs));

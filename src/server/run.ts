@@ -125,7 +125,7 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
   return supervisor;
 }
 
-/** Opens all resources except the ports. The service serves nothing before `service.start`. @throws StoreMisconfigured */
+/** Opens all resources except the ports. Nothing is served before `service.start`. @throws StoreMisconfigured */
 export async function open(config: Config, { log, lifecycle }: { readonly log: Log; readonly lifecycle: Lifecycle }) {
   const { logger } = log;
   const metrics = new Metrics(worker && (() => requestData(process, "all metrics", METRICS_TIMEOUT_MS)));

@@ -1,15 +1,15 @@
 import { setMaxListeners } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
-import type { ApiTokenStore } from "../domain/api-token.ts";
+import type { ApiToken, ApiTokenStore } from "../domain/api-token.ts";
 import { DAY_MS } from "../domain/durations.ts";
 import type { Environment } from "../domain/environment.ts";
+import type { Page } from "../domain/page.ts";
 import { randomBase62 } from "../domain/token.ts";
 import {
   type Attempt,
   CHECK_INTERVAL_MS,
   type Claim,
   type DeliveryOutcome,
-  type DeliveryStore,
   type DueWebhook,
   EXPIRY_DAYS,
   type WebhookTarget,
@@ -129,10 +129,7 @@ export class DeliveryEngine {
     const found = new Map<string, Candidate>();
     let count = 0;
     for (let after: string | undefined = ""; after !== undefined && !this.closing.signal.aborted; ) {
-      const { items, next }: Awaited<ReturnType<DeliveryStore["environments"]>> = await store.environments({
-        after,
-        size: PAGE_SIZE,
-      });
+      const { items, next }: Page<Environment> = await store.environments({ after, size: PAGE_SIZE });
       for (let at = 0; at < items.length; at += READ_AT_ONCE) {
         const batch = items.slice(at, at + READ_AT_ONCE);
         // If one shard is down, the deliveries of the other shards must continue.
@@ -199,7 +196,7 @@ export class DeliveryEngine {
     const { store, apiTokens, observer } = this.deps;
     if (!(await store.beginCheck(environment))) return;
     for (let after: string | undefined = ""; after !== undefined; ) {
-      const { items, next }: Awaited<ReturnType<ApiTokenStore["list"]>> = await apiTokens.list(
+      const { items, next }: Page<ApiToken> = await apiTokens.list(
         environment,
         {},
         { after, size: TOKENS_AT_ONCE },
