@@ -26,7 +26,7 @@ export const EVENT_TYPES = [
   "environment.updated",
 ] as const;
 
-export type EventType = (typeof EVENT_TYPES)[number];
+type EventType = (typeof EVENT_TYPES)[number];
 
 /** The event type of each RPC. Creations of groups are not in this table, because several RPCs create groups. */
 const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {

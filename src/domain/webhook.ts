@@ -119,7 +119,7 @@ export interface WebhookStore {
   beginTest(environment: Environment, id: string): Promise<WebhookTarget>;
 }
 
-export interface WebhookWithSecret {
+interface WebhookWithSecret {
   readonly webhook: Webhook;
   readonly secret: string;
 }
@@ -134,7 +134,7 @@ export interface DueWebhook {
   readonly failedEventTime: number | undefined;
 }
 
-export interface DueWebhooks {
+interface DueWebhooks {
   /** Redis' clock, in milliseconds since 1970. */
   readonly now: number;
   /** The time of the last `beginCheck`. Undefined before the first check. */
