@@ -159,9 +159,7 @@ export class SigningKeys {
     return statesOf(keys, now);
   }
 
-  /**
-   * Activates the next key, at once or after `PUBLISHED_MS`. @param how `replace`: the old keys become invalid at once
-   */
+  /** Activates the next key, at once or after `PUBLISHED_MS`. @param how `replace`: old keys become invalid at once */
   async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {
     const set = await this.#change(environment, await this.#deps.store.read(environment), how, by);
     this.forget(environmentPath(environment));

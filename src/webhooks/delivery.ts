@@ -53,9 +53,7 @@ export class Delivery {
   private readonly sender: Sender;
   /** The webhook. Undefined if this worker does not have the lease. */
   private target: WebhookTarget | undefined;
-  /**
-   * The time of the last request for the lease, from `performance.now()`. The lease is valid for `LEASE_MS` after it.
-   */
+  /** The time of the last request for the lease, from `performance.now()`. The lease lasts `LEASE_MS` or longer. */
   private leased = 0;
 
   constructor(deps: DeliveryDeps, claim: Claim, rules: DeliveryRules) {
