@@ -1,5 +1,4 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
-import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
 import { bodyBytes, type HttpResponse } from "../http-types.ts";
@@ -7,7 +6,7 @@ import { type ClientOf, HEADER_TOO_LARGE, type Limits, MAX_PIPELINED, requestTim
 import type { Refusal } from "../protocol/refusals.ts";
 import { discard } from "./body.ts";
 import { ClientBudget, type Holding } from "./client-budget.ts";
-import { endConnection } from "./http2-sessions.ts";
+import type { Http2Connection } from "./http2-connection.ts";
 import { plainAddress, type RequestContext } from "./server-request.ts";
 
 /** A connection is idle if no data has arrived for this time, in milliseconds. */
@@ -23,7 +22,7 @@ class Connection implements Holding {
   readonly socket: Socket;
   /** The socket that serves HTTP/1.1; undefined for HTTP/2, and until the protocol is detected. */
   http1: Socket | undefined;
-  session: Http2Session | undefined;
+  http2: Http2Connection | undefined;
   #bytesRead = -1;
   /** The time at which `isIdle` first read the value of `#bytesRead`, by `performance.now()`. */
   #silentSince = 0;
@@ -47,21 +46,21 @@ class Connection implements Holding {
   }
 
   evict(): void {
-    const { session, socket } = this;
-    if (!session) {
+    const { http2, socket } = this;
+    if (!http2) {
       socket.destroy();
       return;
     }
     // `close` sends GOAWAY with the id of the last stream that the server processes. If the client has opened streams
     // after that stream, it repeats their calls on another connection. If the session has no streams, it closes
     // immediately.
-    session.close();
-    setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
+    http2.session.close();
+    setTimeout(() => http2.end(), LAST_CALLS_MS).unref();
   }
 
   /** Closes the connection after its calls in flight. An idle HTTP/1.1 connection closes after one more call. */
   announceEnd(): void {
-    if (this.session) this.session.close();
+    if (this.http2) this.http2.session.close();
     else if (this.http1) Http1Connection.of(this.http1).closeAfterNext();
   }
 }
@@ -103,12 +102,12 @@ export class Connections {
     return true;
   }
 
-  /** Records the protocol of a connection: HTTP/2 if `session` is given, otherwise HTTP/1.1. */
-  identify(socket: Socket, session?: Http2Session): void {
+  /** Records the protocol of a connection: HTTP/2 if `http2` is given, otherwise HTTP/1.1. */
+  identify(socket: Socket, http2?: Http2Connection): void {
     const connection = this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
     if (connection) {
-      connection.session = session;
-      connection.http1 = session ? undefined : socket;
+      connection.http2 = http2;
+      connection.http1 = http2 ? undefined : socket;
     }
     if (this.#isDraining) connection?.announceEnd();
   }
@@ -126,7 +125,7 @@ export class Connections {
     for (const connection of this.#open.values()) connection.announceEnd();
     const closeSilent = () => {
       for (const connection of this.#open.values()) {
-        if (!connection.session && connection.isIdle(quietMs)) connection.socket.destroy();
+        if (!connection.http2 && connection.isIdle(quietMs)) connection.socket.destroy();
       }
     };
     closeSilent();
@@ -137,8 +136,8 @@ export class Connections {
   }
 
   destroy(): void {
-    for (const { socket, session } of this.#open.values()) {
-      session?.destroy();
+    for (const { socket, http2 } of this.#open.values()) {
+      http2?.session.destroy();
       socket.destroy();
     }
   }

@@ -131,10 +131,6 @@ class Http1Request extends ServerRequest<ServerResponse> {
     return plainAddress(socket?.remoteAddress);
   }
 
-  protected get isEncrypted(): boolean {
-    return "encrypted" in this.req.socket;
-  }
-
   protected openBody(): IncomingMessage {
     if (this.awaitsContinue) this.response.writeContinue();
     this.awaitsContinue = false;

@@ -3,7 +3,6 @@ import {
   constants,
   Http2ServerRequest,
   Http2ServerResponse,
-  type Http2Session,
   type IncomingHttpHeaders,
   type ServerHttp2Stream,
 } from "node:http2";
@@ -11,16 +10,10 @@ import type { Readable } from "node:stream";
 import { setTimeout } from "node:timers";
 import type { HeaderRecord, HttpResponse, PausedConnection } from "../http-types.ts";
 import { HEADER_TOO_LARGE, MAX_HEADER_BYTES } from "../limits.ts";
+import { afterReading } from "../protocol/after-reading.ts";
 import { discard } from "./body.ts";
 import type { EvictionReason } from "./client-budget.ts";
-import {
-  bytesOf,
-  endConnection,
-  pauseSession,
-  peerOfSession,
-  STREAMS_END_EARLY,
-  wasPausedFor,
-} from "./http2-sessions.ts";
+import { type Http2Connection, STREAMS_END_EARLY } from "./http2-connection.ts";
 import {
   EVICTION_CODE,
   EXPECTATION_FAILED,
@@ -36,11 +29,11 @@ const END_STREAM = { endStream: true };
 /** The maximum time for the last write of a closing connection, in milliseconds. */
 const LAST_WRITE_MS = 5000;
 
-export function http2Listener(context: RequestContext) {
+export function http2Listener(context: RequestContext, connection: Http2Connection) {
   return (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, rawHeaders: string[]) => {
     if (Object.keys(headers).length < rawHeaders.length / 2) Object.assign(headers, joinFields(rawHeaders));
     if (!isHost(headers[":authority"] ?? headers.host ?? "")) headers[":authority"] = "localhost";
-    const request = new Http2Request(stream, headers, context);
+    const request = new Http2Request(stream, headers, { context, connection });
     // If one packet opens and resets a stream, the stream is closed before the event `stream`.
     if (request.isDisconnected) return;
     // node:http2 limits the headers only after the client has acknowledged the settings, so check their size here.
@@ -75,8 +68,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   readonly target: string;
   readonly headers: HeaderRecord;
   protected readonly hasBody = true;
-  /** The session of the stream. Stored in the request, because an ended stream has no session. */
-  private readonly session: Http2Session | undefined;
+  private readonly connection: Http2Connection;
   /**
    * Whether the response body is written. If the stream is reset, this is true even if the kernel has not taken all
    * bytes of the body.
@@ -89,12 +81,16 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   private writtenBytes = 0;
   private isResetting = false;
 
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, context: RequestContext) {
+  constructor(
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    { context, connection }: { readonly context: RequestContext; readonly connection: Http2Connection },
+  ) {
     super(stream, context);
     this.httpMethod = headers[":method"] ?? "";
     this.target = headers[":path"] ?? "/";
     this.headers = headers as HeaderRecord;
-    this.session = stream.session;
+    this.connection = connection;
   }
 
   get isDisconnected(): boolean {
@@ -106,17 +102,11 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   }
 
   peerAddress(): string {
-    return peerOfSession(this.session);
+    return this.connection.peerAddress;
   }
 
   pauseConnections(caller: string, isFirst: boolean): PausedConnection[] {
-    const own = this.session ? [this.session] : [];
-    const others = isFirst ? [...this.context.sessions].filter((session) => wasPausedFor(session, caller)) : [];
-    return [...own, ...others].flatMap((session) => pauseSession(session, caller) ?? []);
-  }
-
-  protected get isEncrypted(): boolean {
-    return this.response.session?.encrypted === true;
+    return this.connection.pause(caller, isFirst);
   }
 
   protected openBody(): Readable {
@@ -169,7 +159,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
       stream.write(body, () => {
         this.isBodyWritten = true;
         if (stream.destroyed) skipError(stream);
-        if (STREAMS_END_EARLY && this.session) this.writtenBytes = bytesOf(this.session).written;
+        if (STREAMS_END_EARLY) this.writtenBytes = this.connection.bytes.written;
         if (this.charge) this.settle();
       });
     }
@@ -179,12 +169,14 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 
   protected reset(code: number): void {
     this.isResetting = true;
+    // Node 20.20 corrupts its memory if a session closes while the session is reading, or if a stream with unsent bytes
+    // closes while its session is reading.
     afterReading(() => this.response.close(code));
   }
 
   protected get isWritten(): boolean {
-    if (!STREAMS_END_EARLY || !this.isBodyWritten || !this.session) return this.isBodyWritten;
-    const { written, taken } = bytesOf(this.session);
+    if (!STREAMS_END_EARLY || !this.isBodyWritten) return this.isBodyWritten;
+    const { written, taken } = this.connection.bytes;
     return taken >= Math.min(this.writtenBytes, written) - MAX_UNSENT_BYTES;
   }
 
@@ -194,19 +186,18 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   }
 
   protected abandon(reason: EvictionReason): void {
-    const [stream, session] = [this.response, this.session];
+    const [stream, connection] = [this.response, this.connection];
     // If the stream is destroyed, its data waits for the connection, so the connection must end. If the stream is open,
     // its data waits for the flow-control window of the client, so a reset of the stream is enough.
     if (stream.destroyed) {
-      if (session) afterReading(() => endConnection(session));
+      afterReading(() => connection.end());
     } else if (this.isWritten) {
       this.reset(constants.NGHTTP2_NO_ERROR);
     } else {
       this.reset(EVICTION_CODE[reason]);
       // Close the session. The connection then accepts no new streams, but open streams may finish.
-      if (!session) return;
-      afterReading(() => session.close());
-      endLaterIfStuck(session, new WeakRef(stream));
+      afterReading(() => connection.session.close());
+      endLaterIfStuck(connection, new WeakRef(stream));
     }
   }
 }
@@ -230,24 +221,14 @@ function skipError(stream: ServerHttp2Stream): void {
 }
 
 /**
- * Calls a function that closes a stream or a session. On Deno, calls the function immediately. On Node, calls the
- * function in the next turn of the event loop. Node 20.20 corrupts its memory if a session closes while the session is
- * reading, or if a stream with unsent bytes closes while its session is reading.
- */
-function afterReading(act: () => void): void {
-  if (STREAMS_END_EARLY) act();
-  else setImmediate(act);
-}
-
-/**
  * Ends a closing connection that does not close in time. node:http2 itself would wait until the client has read all
  * bytes.
  *
  * @param stream the stream with unsent bytes. A weak reference, so that the timer does not keep the bytes in memory
  */
-function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Stream>): void {
+function endLaterIfStuck(connection: Http2Connection, stream: WeakRef<ServerHttp2Stream>): void {
   const endStuck = () => {
-    if (session.destroyed || stream.deref()?.destroyed === false) endConnection(session);
+    if (connection.session.destroyed || stream.deref()?.destroyed === false) connection.end();
   };
   setTimeout(endStuck, LAST_WRITE_MS).unref();
 }

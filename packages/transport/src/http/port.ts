@@ -1,5 +1,4 @@
 import { createServer, type Server as HttpServer } from "node:http";
-import { createServer as createHttp2Server, type ServerHttp2Session } from "node:http2";
 import { createServer as createSecureServer, Server as SecureServer } from "node:https";
 import type { AddressInfo, ListenOptions as NetListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
@@ -8,10 +7,8 @@ import {
   DEFAULT_LIMITS,
   type Limits,
   MAX_HEADER_BYTES,
-  MAX_HTTP2_STREAMS,
   RESPONSE_BYTES,
   requestTimeoutMs,
-  SESSION_MEMORY_MB,
 } from "../limits.ts";
 import { Router, type RouterOptions } from "../router.ts";
 import { Arrivals } from "./arrivals.ts";
@@ -20,8 +17,7 @@ import { Connections, Http1Connection } from "./connections.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { http1Listener } from "./http1.ts";
 import { http2Listener } from "./http2.ts";
-import { superviseSession } from "./http2-sessions.ts";
-import { replaceStreamMap } from "./node-stream-map.ts";
+import { Http2Connection } from "./http2-connection.ts";
 import type { RequestContext, RequestHandlers } from "./server-request.ts";
 import { Turn } from "./turn.ts";
 
@@ -84,14 +80,6 @@ const BACKLOG = 4096;
 /** The default idle time after which `drain` closes an HTTP/1.1 connection, in milliseconds. */
 const QUIET_MS = 1000;
 
-const HTTP2_OPTIONS = {
-  settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
-  maxSettings: 16,
-  maxSessionMemory: SESSION_MEMORY_MB,
-  // By default, node:http2 ends a connection and all calls of the connection after it has refused 100 of the
-  // connection's streams.
-  maxSessionRejectedStreams: 2 ** 31 - 1,
-};
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
   keepAliveTimeout: 75_000,
@@ -125,9 +113,9 @@ export function serveNode({ limits, onError, ...options }: ServeOptions, listen:
  * Listens on one port for HTTP/1.1 and HTTP/2, over TLS if `tls` is set.
  *
  * An HTTP/1.1 server listens. If a connection begins with the HTTP/2 preface, or if ALPN has selected `h2`, the
- * HTTP/1.1 server passes the connection to an HTTP/2 server. On Deno, the HTTP/1.1 server itself must listen. If
- * another server accepted its connections, Deno would drop each connection after one request. The option `allowHTTP1`
- * of node:http2 is no alternative, because it ignores the limits of HTTP/1.1.
+ * connection becomes an `Http2Connection`. On Deno, the HTTP/1.1 server itself must listen. If another server accepted
+ * its connections, Deno would drop each connection after one request. The option `allowHTTP1` of node:http2 is no
+ * alternative, because it ignores the limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions): Promise<NodeServer> {
   const isSet = ([, value]: [name: string, value: unknown]) => value !== undefined;
@@ -145,7 +133,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     responses: new ClientBudget(RESPONSE_BYTES["Deno" in globalThis ? "deno" : "node"] / UNIT_BYTES),
     streams: new ClientBudget(limits.streams.max),
     turn: new Turn(),
-    sessions: new Set(),
+    scheme: options.tls ? "https" : "http",
   };
   const connections = new Connections(limits);
   const server = listener(options.tls, limits);
@@ -163,18 +151,8 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   // Without a listener, node:http closes the connection when a CONNECT request arrives. Earlier requests on the
   // connection would then get no answer.
   server.on("connect", (_request, socket: Socket) => Http1Connection.of(socket).refuseTunnel());
-  // The HTTP/2 server does not listen. The HTTP/1.1 server passes HTTP/2 connections to the HTTP/2 server.
-  const http2 = createHttp2Server(HTTP2_OPTIONS);
-  http2.once("stream", patchDenoStreamLeak);
-  http2.on("stream", http2Listener(context));
-  http2.on("sessionError", () => {});
-  let opened: ServerHttp2Session | undefined;
-  http2.on("session", (session: ServerHttp2Session) => {
-    session.on("error", () => {});
-    replaceStreamMap(session);
-    opened = session;
-  });
   const serveHttp1 = detachListeners(server, options.tls ? "secureConnection" : "connection");
+  const openHttp2 = new Set<Http2Connection>();
   const serveNow = (socket: Socket, isHttp2: boolean) => {
     if (!isHttp2) {
       connections.identify(socket);
@@ -183,14 +161,9 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
       if (options.tls) readAsStream(socket);
       return;
     }
-    // Sockets of an HTTP/1.1 server may be half-open. A half-open HTTP/2 session would stay open after its client has
-    // closed the connection.
-    socket.allowHalfOpen = false;
-    opened = undefined;
-    http2.emit("connection", socket);
-    if (!opened) return;
-    superviseSession(opened, socket, limits, context.sessions);
-    connections.identify(socket, opened);
+    const http2 = new Http2Connection(socket, limits, openHttp2);
+    http2.session.once("stream", patchDenoStreamLeak).on("stream", http2Listener(context, http2));
+    connections.identify(socket, http2);
   };
   const arrivals = new Arrivals();
   const serve = (socket: Socket, isHttp2: boolean) => arrivals.add(socket, isHttp2, () => serveNow(socket, isHttp2));

@@ -32,7 +32,6 @@ class SourceRequest extends ServerRequest {
   protected readonly hasBody: boolean = true;
   readonly isDisconnected = false;
   readonly unreadBytes = 0;
-  protected readonly isEncrypted = false;
   protected isWritten = false;
   readonly #source: Readable;
 
@@ -101,7 +100,7 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budg
     onError: (error) => expect.unreachable(String(error)),
     limits: DEFAULT_LIMITS,
     turn: new Turn(),
-    sessions: new Set(),
+    scheme: "http",
     bodies,
     responses: new ClientBudget(),
     streams: new ClientBudget(),

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { constants, type Http2Session, type ServerHttp2Stream } from "node:http2";
+import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
@@ -37,7 +37,7 @@ export interface RequestHandlers {
 export interface RequestContext extends RequestHandlers {
   readonly limits: Limits;
   readonly turn: Turn;
-  readonly sessions: Set<Http2Session>;
+  readonly scheme: "https" | "http";
   readonly bodies: ClientBudget;
   readonly responses: ClientBudget;
   /**
@@ -84,7 +84,6 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   abstract peerAddress(): string;
   abstract pauseConnections(caller: string, isFirst: boolean): PausedConnection[];
-  protected abstract get isEncrypted(): boolean;
   /** Whether the client has disconnected. Failures after the disconnect are not reported. */
   abstract get isDisconnected(): boolean;
   abstract get unreadBytes(): number;
@@ -309,7 +308,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   url(): string {
     const authority = this.headers[":authority"] ?? this.headers["host"];
-    return new URL(this.target, `${this.isEncrypted ? "https" : "http"}://${authority}`).toString();
+    return new URL(this.target, `${this.context.scheme}://${authority}`).toString();
   }
 }
 

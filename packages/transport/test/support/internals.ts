@@ -183,23 +183,6 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "node:http2 creates the session of a connection before `emit` returns (http/port.ts)",
-    holds: async () => {
-      const http2 = createHttp2Server();
-      let sessions = 0;
-      http2.on("session", () => sessions++);
-      const server = createServer().removeAllListeners("connection");
-      const accepting = once(server, "connection");
-      const client = await connected(server, (port) => connect(port, "127.0.0.1"));
-      const [socket] = await accepting;
-      http2.emit("connection", socket);
-      const made = sessions;
-      client.destroy();
-      server.close();
-      return made === 1;
-    },
-  },
-  {
     name: "a request and a response of node:http2 can be constructed from a stream (http/http2.ts)",
     holds: async () => {
       const { stream, headers, request, close } = await openedStream("body");
@@ -234,7 +217,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "the handle of a socket stops and starts to read an HTTP/2 connection (http/http2-sessions.ts)",
+    name: "the handle of a socket stops and starts to read an HTTP/2 connection (http/http2-connection.ts)",
     holds: async () => {
       const server = createHttp2Server();
       const paths: unknown[] = [];
