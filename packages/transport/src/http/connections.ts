@@ -20,8 +20,8 @@ const CHECK_MS = 50;
 class Connection implements Holding {
   /** The accepted TCP socket. The TLS socket is a different object. */
   readonly socket: Socket;
-  /** The socket that serves HTTP/1.1; undefined for HTTP/2, and until the protocol is detected. */
-  http1: Socket | undefined;
+  /** Undefined for HTTP/2, and until the protocol is detected. */
+  http1: Http1Connection | undefined;
   http2: Http2Connection | undefined;
   #bytesRead = -1;
   /** The time at which `isIdle` first read the value of `#bytesRead`, by `performance.now()`. */
@@ -42,7 +42,7 @@ class Connection implements Holding {
       this.#bytesRead = bytesRead;
       this.#silentSince = now;
     }
-    return now - this.#silentSince >= forMs && !(this.http1 && Http1Connection.of(this.http1).isBusy);
+    return now - this.#silentSince >= forMs && !this.http1?.isBusy;
   }
 
   evict(): void {
@@ -60,8 +60,8 @@ class Connection implements Holding {
 
   /** Closes the connection after its calls in flight. An idle HTTP/1.1 connection closes after one more call. */
   announceEnd(): void {
-    if (this.http2) this.http2.session.close();
-    else if (this.http1) Http1Connection.of(this.http1).closeAfterNext();
+    this.http2?.session.close();
+    this.http1?.closeAfterNext();
   }
 }
 
@@ -72,9 +72,10 @@ class Connection implements Holding {
 export class Connections {
   readonly #budget: ClientBudget;
   readonly #clientOf: ClientOf;
-  readonly #open = new Map<Socket, Connection>();
-  /** The connections by remote address and port, because node:tls does not expose the TCP socket of a TLS socket. */
-  readonly #byPeer = new Map<string, Connection>();
+  /**
+   * The open connections by remote address and port, because node:tls does not expose the TCP socket of a TLS socket.
+   */
+  readonly #open = new Map<string, Connection>();
   #isDraining = false;
 
   constructor({ maxConnections, clientOf }: Limits) {
@@ -92,24 +93,21 @@ export class Connections {
       return false;
     }
     const peer = peerOf(socket);
-    this.#open.set(socket, connection);
-    this.#byPeer.set(peer, connection);
+    this.#open.set(peer, connection);
     socket.once("close", () => {
       charge.release();
-      this.#open.delete(socket);
-      if (this.#byPeer.get(peer) === connection) this.#byPeer.delete(peer);
+      if (this.#open.get(peer) === connection) this.#open.delete(peer);
     });
     return true;
   }
 
-  /** Records the protocol of a connection: HTTP/2 if `http2` is given, otherwise HTTP/1.1. */
-  identify(socket: Socket, http2?: Http2Connection): void {
-    const connection = this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
-    if (connection) {
-      connection.http2 = http2;
-      connection.http1 = http2 ? undefined : socket;
-    }
-    if (this.#isDraining) connection?.announceEnd();
+  /** Records the protocol of a connection. */
+  identify(socket: Socket, { http1, http2 }: Partial<Pick<Connection, "http1" | "http2">>): void {
+    const connection = this.#open.get(peerOf(socket));
+    if (!connection) return;
+    connection.http1 = http1;
+    connection.http2 = http2;
+    if (this.#isDraining) connection.announceEnd();
   }
 
   /**
@@ -158,6 +156,7 @@ const http1Connections = new WeakMap<Socket, Http1Connection>();
 
 /** An HTTP/1.1 connection. Serves one request at a time, and responds to requests that node:http refuses. */
 export class Http1Connection {
+  readonly peerAddress: string;
   readonly #socket: ParsedSocket;
   /** The latest response, until the response is written and its request is complete. */
   #latest: ServerResponse | undefined;
@@ -173,6 +172,7 @@ export class Http1Connection {
   #isBroken = false;
 
   private constructor(socket: Socket) {
+    this.peerAddress = plainAddress(socket.remoteAddress);
     this.#socket = socket;
   }
 

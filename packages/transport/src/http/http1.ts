@@ -1,17 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import { bodyBytes, type HeaderRecord, type HttpResponse } from "../http-types.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { discard } from "./body.ts";
 import { Http1Connection } from "./connections.ts";
-import {
-  EXPECTATION_FAILED,
-  ignore,
-  isHost,
-  plainAddress,
-  type RequestContext,
-  ServerRequest,
-} from "./server-request.ts";
+import { EXPECTATION_FAILED, ignore, isHost, type RequestContext, ServerRequest } from "./server-request.ts";
 
 /**
  * Whether the runtime is Node. The node:http of Node writes headers and a string body in one write, and needs
@@ -126,9 +118,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   peerAddress(): string {
-    // node:http removes the socket from a request whose response has ended.
-    const { socket }: { readonly socket: Socket | null } = this.req;
-    return plainAddress(socket?.remoteAddress);
+    return this.connection.peerAddress;
   }
 
   protected openBody(): IncomingMessage {

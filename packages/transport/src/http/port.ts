@@ -155,15 +155,16 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   const openHttp2 = new Set<Http2Connection>();
   const serveNow = (socket: Socket, isHttp2: boolean) => {
     if (!isHttp2) {
-      connections.identify(socket);
+      const http1 = Http1Connection.of(socket);
+      connections.identify(socket, { http1 });
       serveHttp1(socket);
-      Http1Connection.of(socket).servePipelinedInTurn();
+      http1.servePipelinedInTurn();
       if (options.tls) readAsStream(socket);
       return;
     }
     const http2 = new Http2Connection(socket, limits, openHttp2);
     http2.session.once("stream", patchDenoStreamLeak).on("stream", http2Listener(context, http2));
-    connections.identify(socket, http2);
+    connections.identify(socket, { http2 });
   };
   const arrivals = new Arrivals();
   const serve = (socket: Socket, isHttp2: boolean) => arrivals.add(socket, isHttp2, () => serveNow(socket, isHttp2));
@@ -218,7 +219,7 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
         ALPNProtocols: ["h2", "http/1.1"],
         handshakeTimeout: limits.firstByteTimeoutMs,
         ...secureContextOf(tls),
-        ...(tls.clientCa !== undefined && { requestCert: true, rejectUnauthorized: true }),
+        requestCert: tls.clientCa !== undefined,
       })
     : createServer(options);
   // By default, node:http responds to a failed handshake as to a malformed request.
@@ -229,7 +230,7 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
 }
 
 function secureContextOf({ cert, key, clientCa }: Certificates) {
-  return { cert, key, ...(clientCa !== undefined && { ca: clientCa }) };
+  return { cert, key, ca: clientCa };
 }
 
 /** Removes the listeners of an event. Returns a function that calls these listeners. */
