@@ -1,14 +1,13 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { type Code, ConnectError } from "@connectrpc/connect";
-import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
+import { codeFromString, codeToHttpStatus, codeToString } from "@connectrpc/connect/protocol-connect";
 import { itemsOf, rowsOf, textOf } from "@user-group-service/testing/documents";
 import { ROOT } from "@user-group-service/testing/process";
 import type { Refusal } from "@user-group-service/transport";
 import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
-import { httpStatusOf } from "../packages/transport/src/protocol/error-responses.ts";
 import { REFUSAL_STATUS } from "../packages/transport/src/protocol/refusals.ts";
 import { SETTINGS } from "../src/config/settings.ts";
 import * as domainErrors from "../src/domain/errors.ts";
@@ -90,7 +89,10 @@ const REFUSALS: { readonly [kind in Refusal["kind"]]: Refusal & { readonly kind:
 const STATUS_OF_REASON = new Map(
   Object.values(REFUSALS).map((refusal) => {
     const error = refusedError(refusal, { method: undefined, protocolName: undefined });
-    return [error.findDetails(ErrorInfoSchema)[0]?.reason, REFUSAL_STATUS[refusal.kind] ?? httpStatusOf(error)];
+    return [
+      error.findDetails(ErrorInfoSchema)[0]?.reason,
+      REFUSAL_STATUS[refusal.kind] ?? codeToHttpStatus(error.code),
+    ];
   }),
 );
 
@@ -133,8 +135,10 @@ describe("the table of errors", () => {
       const error = callError(code as Code, "text", { reason, cause });
       const httpStatus = Number(status.slice(0, 3));
       const overConnect = /(\d{3}) over Connect/.exec(status)?.[1];
-      if (overConnect) expect(httpStatusOf(error)).toBe(Number(overConnect));
-      expect(errorResponse(error, STATUS_OF_REASON.get(reason) ?? httpStatusOf(error)).status).toBe(httpStatus);
+      if (overConnect) expect(codeToHttpStatus(error.code)).toBe(Number(overConnect));
+      expect(errorResponse(error, STATUS_OF_REASON.get(reason) ?? codeToHttpStatus(error.code)).status).toBe(
+        httpStatus,
+      );
     },
   );
 

@@ -1,4 +1,5 @@
 import type { DescMethodUnary } from "@bufbuild/protobuf";
+import { codeToHttpStatus } from "@connectrpc/connect/protocol-connect";
 import { type Endpoint, type EndpointOptions, EndpointRoute, type HttpError } from "./endpoints.ts";
 import { Cors, type CorsOptions } from "./http/cors.ts";
 import {
@@ -14,7 +15,7 @@ import {
 import { Admission, type AdmissionOptions } from "./protocol/admission.ts";
 import { Call } from "./protocol/call.ts";
 import { COMPRESSIONS } from "./protocol/compression.ts";
-import { errorResponse, httpStatusOf } from "./protocol/error-responses.ts";
+import { errorResponse } from "./protocol/error-responses.ts";
 import { type CallFormat, formatOf } from "./protocol/headers.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
 import { bareRefusal, kReadMaxBytes, type Refusal, type Refuse, type RefusedRequest } from "./protocol/refusals.ts";
@@ -62,7 +63,7 @@ export class Router {
     this.#cors = options.cors && new Cors(options.cors);
     const { httpError = (error, status) => errorResponse(formatOf("application/json"), { error }, status) } = options;
     this.#endpoints = {
-      respond: ({ error, status = httpStatusOf(error) }) => httpError(error, status),
+      respond: ({ error, status = codeToHttpStatus(error.code) }) => httpError(error, status),
       refuse: (refusal, { headers }) => this.#admission.refuse(refusal, { headers }),
       compressions: options.acceptCompression ?? COMPRESSIONS,
     };
@@ -70,7 +71,6 @@ export class Router {
       const path = (options.requestPathPrefix ?? "") + handler.requestPath;
       this.#rpcs.set(path, { handler: withWebText(handler), unary, readMaxBytes });
       if (unary) this.#unary.set(unary.desc, unary);
-      if (options.isOpen?.(handler.method)) this.#admission.openMethods.add(handler.method);
     }
   }
 
@@ -98,16 +98,15 @@ export class Router {
     const { method } = handler;
     const format = formatOf(headers["content-type"]);
     const { protocol } = format;
-    const refused = (refusal: Refusal) => this.#refused(refusal, { headers, method, protocolName: protocol }, format);
-    if (httpMethod !== "POST") return refused({ kind: "http-method", httpMethod, allowed: ["POST"] });
+    const head = { headers, method, protocolName: protocol };
+    if (httpMethod !== "POST")
+      return this.#refused({ kind: "http-method", httpMethod, allowed: ["POST"] }, head, format);
     const served = unary && format.isKnown && !format.isStream && unary.protocols[protocol] ? unary : undefined;
-    const admitted = this.#admission.admit(method, protocol, request);
-    if (served && admitted instanceof Call) return new UnaryRoute(served, format, admitted);
-    return whenKnown(admitted, (call) => {
+    return whenKnown(this.#admission.admit(method, protocol, request), (call) => {
       if (!(call instanceof Call)) return respondWith(errorResponse(format, call));
       if (served) return new UnaryRoute(served, format, call);
       const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
-      if (!isServed) return refused({ kind: "content-type" });
+      if (!isServed) return this.#refused({ kind: "content-type" }, head, format);
       return { handler, contextValues: call.contextValues.set(kReadMaxBytes, readMaxBytes) };
     });
   }
@@ -122,9 +121,7 @@ export class Router {
     const { rpc } = method;
     if (!rpc) return new EndpointRoute(method, this.#endpoints);
     const unary = this.#unary.get(rpc);
-    const admitted = this.#admission.admit(rpc, protocolName ?? "http", request);
-    if (admitted instanceof Call) return new EndpointRoute(method, this.#endpoints, admitted, unary);
-    return whenKnown(admitted, (call) =>
+    return whenKnown(this.#admission.admit(rpc, protocolName ?? "http", request), (call) =>
       call instanceof Call
         ? new EndpointRoute(method, this.#endpoints, call, unary)
         : respondWith(this.#endpoints.respond(call)),

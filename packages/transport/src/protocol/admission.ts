@@ -5,7 +5,14 @@ import { CallQueue } from "./call-queue.ts";
 import { connectProtocol } from "./connect.ts";
 import { grpcProtocol } from "./grpc.ts";
 import { headerValue } from "./headers.ts";
-import { type OnRefused, type Refusal, type Refused, type RefusedRequest, refuse } from "./refusals.ts";
+import {
+  defaultError,
+  type OnRefused,
+  REFUSAL_STATUS,
+  type Refusal,
+  type Refused,
+  type RefusedRequest,
+} from "./refusals.ts";
 
 /** Admits a call by its headers, before its body is read. To deny the call, throw or reject. */
 export type Authorize = (call: CallHead) => void | Promise<void>;
@@ -31,7 +38,6 @@ export class Admission implements CallGate {
   readonly #options: AdmissionOptions;
   readonly queue: CallQueue;
   readonly contextValues: ContextValuesOf | undefined;
-  readonly openMethods = new Set<DescMethod>();
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
@@ -44,7 +50,7 @@ export class Admission implements CallGate {
    * refused. Never rejects.
    */
   admit(method: DescMethod, protocolName: string, request: RequestHead): Call | Refused | Promise<Call | Refused> {
-    const isOpen = this.openMethods.has(method);
+    const isOpen = this.#options.isOpen?.(method) === true;
     const isQueued = method.methodKind === "unary" && !isOpen;
     const call = { method, protocolName, request, isOpen, gate: this };
     if (!isQueued || this.queue.tryBegin()) return this.#authorize(call, isQueued);
@@ -79,7 +85,8 @@ export class Admission implements CallGate {
   }
 
   refuse(refusal: Refusal, request: RefusedRequest): Refused {
-    return refuse(refusal, request, this.#options.onRefused);
+    const error = this.#options.onRefused?.(refusal, request) ?? defaultError(refusal);
+    return { error, status: REFUSAL_STATUS[refusal.kind] };
   }
 }
 

@@ -59,7 +59,6 @@ export class Call implements CallHead {
   failure: unknown = undefined;
   readonly request: RequestHead;
   private readonly gate: CallGate;
-  private isCounted = false;
   private unary: UnaryMethod | undefined = undefined;
   private deadline: number | undefined = undefined;
   private controller: AbortController | undefined = undefined;
@@ -92,19 +91,15 @@ export class Call implements CallHead {
    * @param header the initial response headers. The call modifies `header` and `trailer` in place
    */
   enter(method?: UnaryMethod, header: HeaderRecord = {}, trailer: HeaderRecord = {}): void {
-    if (!this.isOpen) {
-      this.gate.queue.inFlight++;
-      this.isCounted = true;
-    }
+    if (!this.isOpen) this.gate.queue.inFlight++;
     this.unary = method;
     this.responseHeader = new RecordHeaders(header, true);
     this.responseTrailer = new RecordHeaders(trailer, true);
   }
 
-  /** Ends a call. The call no longer counts as in flight, its timer stops, and its signal aborts. Idempotent. */
+  /** Ends the call: its timer stops, and its signal aborts. Call `leave` once after each `enter`. */
   leave(): void {
-    if (this.isCounted) this.gate.queue.inFlight--;
-    this.isCounted = false;
+    if (!this.isOpen) this.gate.queue.inFlight--;
     this.end();
   }
 

@@ -1,4 +1,4 @@
-import { Code, type ConnectError } from "@connectrpc/connect";
+import type { ConnectError } from "@connectrpc/connect";
 import {
   codeToHttpStatus,
   contentTypeUnaryJson,
@@ -7,7 +7,7 @@ import {
   errorToJsonBytes,
 } from "@connectrpc/connect/protocol-connect";
 import type { HttpResponse } from "../http-types.ts";
-import { envelopeOf, errorTrailers, trailersOnly } from "./grpc.ts";
+import { envelopeOf, errorOnly } from "./grpc.ts";
 import { type CallFormat, recordOf } from "./headers.ts";
 import type { Refused } from "./refusals.ts";
 
@@ -19,9 +19,9 @@ import type { Refused } from "./refusals.ts";
 export function errorResponse(
   format: CallFormat,
   { error }: Pick<Refused, "error">,
-  status = httpStatusOf(error),
+  status = codeToHttpStatus(error.code),
 ): HttpResponse {
-  if (format.protocol !== "connect") return trailersOnly(format, errorTrailers(error));
+  if (format.protocol !== "connect") return errorOnly(format, error);
   return format.isStream ? connectStreamError(format, error) : connectError(error, status);
 }
 
@@ -35,8 +35,4 @@ function connectStreamError(format: CallFormat, error: ConnectError): HttpRespon
   const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
   const headers = { "content-type": format.responseType, ...recordOf(error.metadata) };
   return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
-}
-
-export function httpStatusOf({ code }: ConnectError): number {
-  return code === Code.Canceled ? 499 : codeToHttpStatus(code);
 }

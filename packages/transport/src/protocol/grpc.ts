@@ -5,7 +5,7 @@ import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
 import { bodyBytes, type HeaderRecord, type HttpResponse, whenKnown } from "../http-types.ts";
 import { compress, inflate } from "./compression.ts";
-import { type CallFormat, headersOf, recordOf } from "./headers.ts";
+import { type CallFormat, recordOf } from "./headers.ts";
 import { messageTooLarge, type RefusalError } from "./refusals.ts";
 import type { UnaryExchange, UnaryProtocol } from "./unary-protocol.ts";
 import { decodeWebText } from "./web-text.ts";
@@ -142,15 +142,12 @@ function respond(body: HttpResponse["body"], exchange: UnaryExchange): HttpRespo
   });
 }
 
-export function errorTrailers(error: ConnectError): HeaderRecord {
-  return recordOf(grpc.setTrailerStatus(new Headers(), wellFormed(error)));
-}
-
 /** Creates a response that contains only an error. gRPC sends the trailers as headers, gRPC-Web in the body. */
-export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpResponse {
+export function errorOnly(format: CallFormat, error: ConnectError): HttpResponse {
+  const trailers = grpc.setTrailerStatus(new Headers(), wellFormed(error));
   const headers: HeaderRecord = { "content-type": format.responseType };
-  if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...trailers }, body: "" };
-  const bytes = envelopeOf(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(headersOf(trailers)));
+  if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...recordOf(trailers) }, body: "" };
+  const bytes = envelopeOf(grpcWeb.trailerFlag, grpcWeb.trailerSerialize(trailers));
   const body = format.isText ? Buffer.from(bytes.toString("base64")) : bytes;
   return { status: 200, headers: { ...headers, "content-length": String(body.byteLength) }, body };
 }

@@ -94,11 +94,8 @@ export interface Refused {
   readonly status: number | undefined;
 }
 
-export function refuse(refusal: Refusal, request: RefusedRequest, onRefused: OnRefused | undefined): Refused {
-  return { error: onRefused?.(refusal, request) ?? defaultError(refusal), status: REFUSAL_STATUS[refusal.kind] };
-}
-
-function defaultError(refusal: Refusal): ConnectError {
+/** Creates the error of a refused request if the option `onRefused` is omitted. */
+export function defaultError(refusal: Refusal): ConnectError {
   if ("error" in refusal) return asConnectError(refusal.error);
   const code = refusal.kind === "overloaded" ? Code.ResourceExhausted : Code.Unknown;
   return new ConnectError(`request refused: ${refusal.kind}`, code);
