@@ -78,7 +78,6 @@ export interface EndpointOptions {
 
 export class EndpointRoute implements Route {
   readonly maxBytes: number | undefined;
-  readonly isOpen: boolean;
   private readonly method: EndpointMethod;
   private readonly options: EndpointOptions;
   readonly call: Call | undefined;
@@ -93,7 +92,6 @@ export class EndpointRoute implements Route {
     this.options = options;
     this.call = call;
     this.rpc = rpc;
-    this.isOpen = call?.isOpen !== false;
     this.maxBytes = method.maxBytes;
   }
 

@@ -59,11 +59,13 @@ export interface Route {
    * soon as the headers have arrived.
    */
   readonly maxBytes?: number | undefined;
-  /** Whether unauthenticated clients may send this request. If so, the body has less time to arrive. */
-  readonly isOpen?: boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;
-  /** The call of the request. The server calls `leave` when the request is answered or abandoned. */
-  readonly call?: { leave(): void } | undefined;
+  /**
+   * The call of the request; undefined if unauthenticated clients may send the request. `isOpen` is true if
+   * unauthenticated clients may make the call. If so, or if there is no call, the body has less time to arrive. The
+   * server calls `leave` after `serve`.
+   */
+  readonly call?: { readonly isOpen: boolean; leave(): void } | undefined;
 }
 
 /** The route of a streaming call. Connect's handler serves the call. */

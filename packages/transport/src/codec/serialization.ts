@@ -18,9 +18,7 @@ import { structDetour } from "./struct-detour.ts";
 
 /** Encodes and decodes the messages of a method. Throws ConnectError. */
 export interface Serialization {
-  /** Decodes plain messages, which are the most frequent ones. If the result is undefined, call `parse`. */
-  readonly parsePlain: PlainDecoder;
-  readonly parse: (bytes: Uint8Array) => Message;
+  readonly parse: (bytes: Buffer) => Message;
   /**
    * Encodes a message. If the result is a buffer, it begins with `headroom` unused bytes. The result may be a string
    * only if `headroom` is 0. The transport sends a string as UTF-8.
@@ -28,7 +26,9 @@ export interface Serialization {
   readonly serialize: (message: Message, headroom: number) => Buffer | string;
 }
 
-type Parser = Pick<Serialization, "parse">;
+interface Parser {
+  parse(bytes: Uint8Array): Message;
+}
 
 export function binarySerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
   const output = createMethodSerializationLookup(desc, options.binaryOptions, undefined, options).getO(true);
@@ -43,11 +43,7 @@ export function binarySerialization(desc: DescMethodUnary, options: UniversalHan
     }
     return Buffer.concat([Buffer.alloc(headroom), output.serialize(message)]);
   };
-  return {
-    parsePlain: compilePlainBinaryDecoder(desc.input),
-    parse: parserOf(binaryInput(desc, options)),
-    serialize,
-  };
+  return { parse: parserOf(compilePlainBinaryDecoder(desc.input), binaryInput(desc, options)), serialize };
 }
 
 export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
@@ -67,19 +63,18 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
     }
     return Buffer.concat([Buffer.alloc(headroom), output.serialize(message)]);
   };
-  return {
-    parsePlain: compilePlainJsonDecoder(desc.input),
-    parse: parserOf(strictJsonParser(desc, lookup.getI(false))),
-    serialize,
-  };
+  const input = strictJsonParser(desc, lookup.getI(false));
+  return { parse: parserOf(compilePlainJsonDecoder(desc.input), input), serialize };
 }
 
-/**
- * Passes a Uint8Array to the parser. protobuf-es copies bytes fields with `slice`, but `slice` of a Buffer would not
- * copy.
- */
-function parserOf(input: Parser): Parser["parse"] {
-  return ({ buffer, byteOffset, byteLength }) => input.parse(new Uint8Array(buffer, byteOffset, byteLength));
+/** Combines a decoder of plain messages, which are the most frequent ones, with the parser of all other messages. */
+function parserOf(parsePlain: PlainDecoder, input: Parser): Serialization["parse"] {
+  return (bytes) => {
+    const plain = parsePlain(bytes);
+    if (plain) return plain;
+    // protobuf-es copies bytes fields with `slice`, but `slice` of a Buffer would not copy.
+    return input.parse(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+  };
 }
 
 /**

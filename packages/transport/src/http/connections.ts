@@ -9,7 +9,7 @@ import { ClientBudget, type Holding } from "./client-budget.ts";
 import type { Http2Connection } from "./http2-connection.ts";
 import { plainAddress, type RequestContext } from "./server-request.ts";
 
-/** A connection is idle if no data has arrived for this time, in milliseconds. */
+/** A connection is idle if no data has arrived for this time, in milliseconds. Also the default of `drain`. */
 const IDLE_MS = 1000;
 
 /** The time in which the calls of an evicted HTTP/2 connection may finish, in milliseconds. */
@@ -118,7 +118,7 @@ export class Connections {
    * closed even if no response has announced the end
    * @returns a function that stops checking for silent connections; call it when all connections are closed
    */
-  drain(quietMs: number): () => void {
+  drain(quietMs = IDLE_MS): () => void {
     this.#isDraining = true;
     for (const connection of this.#open.values()) connection.announceEnd();
     const closeSilent = () => {

@@ -69,7 +69,6 @@ export class Cors {
 
 function routeWith(route: Route, added: HeaderRecord): Route {
   return {
-    isOpen: route.isOpen === true,
     maxBytes: route.maxBytes,
     serve: async (request) => {
       const response = await route.serve(request);

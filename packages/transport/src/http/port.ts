@@ -77,9 +77,6 @@ const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
  */
 const BACKLOG = 4096;
 
-/** The default idle time after which `drain` closes an HTTP/1.1 connection, in milliseconds. */
-const QUIET_MS = 1000;
-
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
   keepAliveTimeout: 75_000,
@@ -189,7 +186,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   });
   return {
     url: urlOf(server.address() as AddressInfo, options.tls !== undefined),
-    drain: (quietMs = QUIET_MS) =>
+    drain: (quietMs) =>
       new Promise((resolve) => {
         // node:http would close idle connections, but the next request may be in transit.
         server.closeIdleConnections = () => {};

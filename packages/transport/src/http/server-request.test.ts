@@ -88,6 +88,7 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budg
   const context: RequestContext = {
     find: () => ({
       maxBytes: wantedBytes,
+      call: { isOpen: false, leave: () => {} },
       serve: async ({ body }) => {
         ends.push(`${body.byteLength} bytes`);
         return response;

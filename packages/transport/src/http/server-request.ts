@@ -177,9 +177,14 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.context.limits.clientOf(this.peerAddress(), this.headers);
   }
 
+  /** Whether an unauthenticated client may send this request. */
+  private get isOpen(): boolean {
+    return this.route?.call?.isOpen !== false;
+  }
+
   private get arrivalTimeoutMs(): number {
     const { arrivalTimeoutMs, openArrivalTimeoutMs } = this.context.limits;
-    return this.route?.isOpen ? Math.min(openArrivalTimeoutMs, arrivalTimeoutMs) : arrivalTimeoutMs;
+    return this.isOpen ? Math.min(openArrivalTimeoutMs, arrivalTimeoutMs) : arrivalTimeoutMs;
   }
 
   evict(reason: EvictionReason): void {
@@ -234,7 +239,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   private holdBody(source: Readable): void {
     // The connection may have closed while the request was waiting in a pipeline.
     if (source.destroyed) return;
-    const budget = this.route?.isOpen ? this.context.streams : this.context.bodies;
+    const budget = this.isOpen ? this.context.streams : this.context.bodies;
     const options = { bytes: this.compactBody(), timeoutMs: this.arrivalTimeoutMs };
     const charge = budget.charge(this.client, this, options);
     this.charge = charge;

@@ -15,7 +15,6 @@ export class UnaryRoute implements Route, UnaryExchange {
   readonly method: UnaryMethod;
   readonly format: CallFormat;
   readonly call: Call;
-  readonly isOpen: boolean;
   readonly maxBytes: number;
   readonly maxMessageBytes: number;
   requestCompression: Compression | null = null;
@@ -28,7 +27,6 @@ export class UnaryRoute implements Route, UnaryExchange {
     this.method = method;
     this.format = format;
     this.call = call;
-    this.isOpen = call.isOpen;
     this.maxMessageBytes = options.readMaxBytes;
     if (format.isBinary) this.serialization = method.binary ??= binarySerialization(desc, options);
     else this.serialization = method.json ??= jsonSerialization(desc, options);
@@ -79,14 +77,10 @@ export class UnaryRoute implements Route, UnaryExchange {
   }
 
   parse(bytes: Buffer): Message {
-    const plain = bytes.byteLength <= this.maxMessageBytes && this.serialization.parsePlain(bytes);
-    if (plain) return plain;
     try {
       return this.serialization.parse(bytes);
     } catch (reason) {
       const error = asConnectError(reason);
-      if (error.code === Code.ResourceExhausted)
-        throw new RefusalError({ kind: "message-too-large", maxBytes: this.maxMessageBytes, error });
       throw new RefusalError({ kind: "malformed-message", isBinary: this.format.isBinary, error });
     }
   }

@@ -38,7 +38,7 @@ const port = await openPort({
   find: ({ target, headers }) => {
     if (target === "/stream") return { handler: neverAnswers, contextValues: createContextValues() };
     return {
-      isOpen: target === "/open",
+      call: { isOpen: target === "/open", leave: () => {} },
       maxBytes: 1024 * 1024,
       serve: async ({ body }) => {
         if (target === "/memory") {
