@@ -21,20 +21,17 @@ export interface RequestHead {
   /** Creates a signal that aborts when the client disconnects. */
   requestSignal(): AbortSignal;
   /**
-   * Stops reading the HTTP/2 connection of this request, because its caller has many waiting calls. Returns the stopped
-   * connections. Does nothing over HTTP/1.1, because an HTTP/1.1 connection serves one request at a time.
+   * Stops reading the HTTP/2 connection of this request. Returns the stopped connections. Does nothing over HTTP/1.1,
+   * because an HTTP/1.1 connection serves one request at a time.
    *
-   * @param isFirst whether no connection of the caller is stopped at present. If so, the method also stops all
-   * connections that an earlier call of the method stopped for this caller. Without this second stop, the server could
-   * read more calls of the caller from these connections in this turn of the event loop
+   * @param isFirst whether to stop as well all connections that were stopped for this caller before. Otherwise the
+   * server could read more calls of the caller from these connections in this turn of the event loop
    */
   pauseConnections(caller: string, isFirst: boolean): PausedConnection[];
 }
 
-/** A connection that the server does not read, because its caller has many waiting calls. */
 export interface PausedConnection {
   readonly isClosed: boolean;
-  /** Reads the connection again. */
   resume(): void;
 }
 
@@ -48,22 +45,17 @@ export interface HttpResponse {
   readonly headers: HeaderRecord;
   /** A string is sent as UTF-8. */
   readonly body: Uint8Array | string;
-  /** The HTTP trailers. Omit the trailers if the protocol has no HTTP trailers. */
   readonly trailers?: HeaderRecord;
 }
 
 /** Serves one request. Do not detach the methods from the object. */
 export interface Route {
-  /**
-   * The maximum number of body bytes to read. If undefined, the transport does not read the body, and calls `serve` as
-   * soon as the headers have arrived.
-   */
+  /** The maximum number of body bytes to read. If undefined, `serve` is called before the body has arrived. */
   readonly maxBytes?: number | undefined;
   serve(request: HttpRequest): Promise<HttpResponse>;
   /**
-   * The call of the request; undefined if unauthenticated clients may send the request. `isOpen` is true if
-   * unauthenticated clients may make the call. If so, or if there is no call, the body has less time to arrive. The
-   * server calls `leave` after `serve`.
+   * If the call is open, or if there is no call, unauthenticated clients may send the request, and the body has less
+   * time to arrive. The server calls `leave` after `serve`.
    */
   readonly call?: { readonly isOpen: boolean; leave(): void } | undefined;
 }
@@ -79,7 +71,6 @@ export type Found = Route | StreamRoute | Promise<Route | StreamRoute>;
 
 export type Find = (request: RequestHead) => Found;
 
-/** Calls a function with a value, or with the result of a promise. */
 export function whenKnown<T, U>(value: T | Promise<T>, next: (value: T) => U): U | Promise<U> {
   return value instanceof Promise ? value.then(next) : next(value);
 }

@@ -2,8 +2,8 @@ import type { HeaderRecord } from "./http-types.ts";
 import type { Refusal } from "./protocol/refusals.ts";
 
 /**
- * If `headers` is given, returns the client of a request. If `headers` is omitted, returns the client of a connection,
- * or undefined if the peer is a proxy. The connections of a proxy are never closed to make room for other clients.
+ * Returns the client of a request or, if `headers` is omitted, of a connection. Returns undefined for the connection of
+ * a proxy, which is never closed to make room for other clients.
  */
 export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
 
@@ -41,10 +41,7 @@ export const DEFAULT_LIMITS = {
 
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
-/**
- * Returns the maximum time for a whole request to arrive, in milliseconds. node:http requires that this time is not
- * below the maximum time for the headers.
- */
+/** Returns the maximum time for a whole request to arrive. node:http requires at least the time for the headers. */
 export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits): number {
   return Math.max(headerTimeoutMs, arrivalTimeoutMs);
 }
@@ -53,21 +50,15 @@ export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits):
 export const MAX_HEADER_BYTES = 32 * 1024;
 
 /**
- * The maximum number of open streams of one HTTP/2 connection. The server announces this limit in its first SETTINGS
- * frame. If a client has more calls, they wait at the client until a stream ends.
- *
- * An open stream uses memory and CPU before its call can be refused. If the limit were higher, a busy worker would
- * therefore serve fewer calls per second. If the limit were below 100, some calls would fail, because many clients and
- * proxies assume 100 until they have read the SETTINGS frame. RFC 9113, 6.5.2 recommends at least 100.
+ * The maximum number of open streams of one HTTP/2 connection. With a higher limit, a busy worker would serve fewer
+ * calls per second (decision 12). With a lower limit, some calls would fail, because many clients and proxies assume
+ * 100 until they have read the SETTINGS frame (RFC 9113, 6.5.2).
  *
  * Do not lower this limit on an open connection. If a server lowers it, clients that use grpc-core stop sending.
  */
 export const MAX_HTTP2_STREAMS = 100;
 
-/**
- * The maximum number of pipelined requests that wait on one connection. If there were no limit, one packet could fill
- * the memory with thousands of requests.
- */
+/** The maximum number of pipelined requests that wait on one connection. One packet can contain thousands. */
 export const MAX_PIPELINED = 32;
 
 const MIB = 1024 * 1024;
@@ -85,16 +76,12 @@ export const BODY_BYTES = 64 * MIB;
 export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 
 /**
- * node:http2's memory limit of one connection, in units of 1,000,000 bytes. At this limit, node:http2 refuses all
- * streams of the connection, even streams of other clients behind the same proxy. This limit must therefore exceed the
- * sum of `BODY_BYTES` and `RESPONSE_BYTES`.
+ * The memory limit of one connection, in units of 1,000,000 bytes. At this limit, node:http2 refuses all streams of the
+ * connection, even of other clients behind the same proxy. So the limit must exceed `BODY_BYTES` and `RESPONSE_BYTES`.
  */
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 
-/**
- * If a client has not answered a PING after this number of checks, the server ends its connection. The server checks
- * once every `deadSessionCheckMs`. A slow client may need a minute to answer.
- */
+/** The number of `deadSessionCheckMs` in which a client must answer a PING. A slow client may need a minute. */
 export const UNANSWERED_CHECKS = 6;
 
 /** The maximum delay of setTimeout, in milliseconds (25 days). */

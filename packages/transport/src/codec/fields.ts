@@ -5,7 +5,7 @@ import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 /** A message as a record of its fields, by local name. */
 export type Fields = { readonly [localName: string]: unknown };
 
-/** Returns whether a type is a well-known type. A well-known type may have a special JSON format. */
+/** A well-known type may have a special JSON format. */
 export function isWellKnown({ typeName }: DescMessage): boolean {
   return typeName.startsWith("google.protobuf.");
 }
@@ -17,10 +17,7 @@ export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }
 
-/**
- * Creates a function that filters the fields of a type. The function returns the fields that satisfy `isSuch`, and the
- * fields whose messages contain such a field at any depth.
- */
+/** Filters the fields of a type that satisfy `isSuch`, or whose messages contain such a field at any depth. */
 export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: DescMessage) => readonly DescField[] {
   const leads = (field: DescField, seen: Set<DescMessage>): boolean => {
     if (isSuch(field)) return true;
@@ -36,7 +33,7 @@ export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: D
   };
 }
 
-/** The presence rule of a field: the condition under which the field counts as set. */
+/** The condition under which a field counts as set. */
 export interface Presence {
   readonly name: string;
   readonly oneof: string | undefined;
@@ -45,10 +42,7 @@ export interface Presence {
   readonly zero: unknown;
 }
 
-/**
- * Returns the presence rule of a field; undefined if the field is required, because the encoders do not support
- * required fields.
- */
+/** Returns undefined for a required field, because the encoders do not support required fields. */
 export function presenceOf(field: DescField): Presence | undefined {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   const { fieldKind } = field;
@@ -90,10 +84,7 @@ export function presentValue(message: Fields, { name, oneof, kind, zero }: Prese
   return value;
 }
 
-/**
- * Returns whether a value is a plain object. Arrays and class instances are not plain, because they may have a `toJSON`
- * method.
- */
+/** Arrays and class instances are not plain, because they may have a `toJSON` method. */
 export function isPlainObject(value: unknown): value is Fields {
   if (typeof value !== "object" || value === null) return false;
   const prototype = Object.getPrototypeOf(value);

@@ -33,7 +33,7 @@ export function requireStrictJson(desc: DescMessage, json: unknown): void {
   check(desc, json);
 }
 
-/** Returns whether messages of a type may contain JSON that `requireStrictJson` refuses. */
+/** Returns whether `requireStrictJson` can refuse JSON of a type. */
 export function hasLenientJson(desc: DescMessage): boolean {
   return CHECKS.has(desc.typeName) || fieldsToCheck(desc).length > 0;
 }
@@ -48,8 +48,7 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // `jsonName` and `name` are often equal. The Set prevents a second check of the same value. With two checks at each
-    // level, the time would be exponential in the depth.
+    // `jsonName` and `name` are often equal. With two checks at each level, the time would be exponential in the depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

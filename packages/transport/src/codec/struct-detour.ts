@@ -2,7 +2,6 @@ import type { DescField, DescMessage, DescOneof, Message } from "@bufbuild/proto
 import { reflect } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo, holdsJsonObject } from "./fields.ts";
 
-/** A variant of a message type for decoding, and a function that converts messages to the original type. */
 interface StructDetour {
   readonly desc: DescMessage;
   readonly restore: (message: Message) => void;

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { afterReading } from "../protocol/after-reading.ts";
 
-/** The number of new HTTP/1.1 connections that are served in one turn of the event loop, each with one request. */
+/** The number of new HTTP/1.1 connections that are served in one turn of the event loop. */
 const PER_TURN = 16;
 
 interface Arrival {
@@ -21,10 +21,7 @@ export class Arrivals {
   /** The number of connections served in this turn. An HTTP/2 connection counts as `PER_TURN` connections. */
   #served = 0;
 
-  /**
-   * Serves a connection in this turn of the event loop or in a later turn. If the connection closes before that turn,
-   * `serve` is never called.
-   */
+  /** Serves a connection in this turn or in a later turn, unless it closes before. */
   add(socket: Pick<Socket, "destroyed">, isHttp2: boolean, serve: () => void): void {
     this.#waiting.push({ socket, weight: isHttp2 ? PER_TURN : 1, serve });
     this.#serve();
@@ -34,7 +31,7 @@ export class Arrivals {
     while (this.#served < PER_TURN) {
       const next = this.#waiting.shift();
       if (!next) return;
-      // Skip closed connections: a client that opens and closes connections must not delay other new connections.
+      // A client that opens and closes connections must not delay other new connections.
       if (next.socket.destroyed) continue;
       this.#served += next.weight;
       if (!this.#isScheduled) afterReading(this.#endTurn);

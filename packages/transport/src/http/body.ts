@@ -1,7 +1,6 @@
 import type { Readable } from "node:stream";
 import { MAX_DISCARDED_BYTES } from "../limits.ts";
 
-/** The minimum capacity of a buffer that collects chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
 
 /**
@@ -26,10 +25,9 @@ export function copyOf(body: Uint8Array, capacity: number): Buffer {
 }
 
 /**
- * Reads and discards up to 16 MiB of a source. Removes the previous reader, which could pause the source or buffer the
- * data.
+ * Discards the rest of a source. Removes the previous reader, which could pause the source or buffer the data.
  *
- * @param onTooMuch called for each chunk beyond the limit
+ * @param onTooMuch called for each chunk beyond `MAX_DISCARDED_BYTES`
  */
 export function discard(source: Readable, onTooMuch: () => void): void {
   if (source.destroyed) return;

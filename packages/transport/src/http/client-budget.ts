@@ -3,27 +3,21 @@ import { clearInterval, setInterval } from "node:timers";
 /** The reason of an eviction. `timeout`: the holding took too long. `over-budget`: the budget is used up. */
 export type EvictionReason = "timeout" | "over-budget";
 
-/** A resource that a client holds: an arriving body, an unread response, a stream or a connection. */
+/** An arriving body, an unread response, a stream or a connection. */
 export interface Holding {
   /** Ends the holding. The budget has already released the charge of the holding. */
   evict(reason: EvictionReason): void;
-  /**
-   * Returns whether the client loses no work if the holding is evicted. Idle holdings are evicted first. Default:
-   * false.
-   */
+  /** Returns whether the client would lose no work. Idle holdings are evicted first. Default: false. */
   isIdle?(): boolean;
-  /**
-   * Returns whether the holding has finished. If so, the budget releases the charge and does not call `evict`. Default:
-   * false.
-   */
+  /** Returns whether the holding has finished. If so, the budget does not call `evict`. Default: false. */
   isOver?(): boolean;
 }
 
-/** One holding of a client, as counted in the budget. When the holding ends, call `release`. */
+/** One holding of a client, as counted in the budget. */
 export interface Charge {
   /** Changes the number of charged bytes, unless the charge is released. May evict this holding or other holdings. */
   resize(bytes: number): void;
-  /** Ends the charge. Returns false if the charge is already released. */
+  /** Call this method when the holding ends. Returns false if the charge is already released. */
   release(): boolean;
 }
 
@@ -42,10 +36,7 @@ interface Client {
   units: number;
 }
 
-/**
- * The size of a unit, in bytes. Each holding counts as at least one unit, because its connection, its stream and its
- * objects need memory.
- */
+/** Each holding counts as at least one unit, because its connection, its stream and its objects need memory. */
 export const UNIT_BYTES = 16 * 1024;
 
 function unitsOf(bytes: number): number {
@@ -65,16 +56,11 @@ const SEARCHED = 32;
  * its oldest holding. There is one exception. If the charge would make the charged client at least as large as the
  * largest client, the charged client itself loses an idle holding. If it has no idle holding, the charge is refused. A
  * small client is therefore never refused because of the holdings of larger clients.
- *
- * Most bodies and short responses end before `Turn` checks them. They are not charged.
  */
 export class ClientBudget {
   readonly #max: number;
   readonly #clients = new Map<string | undefined, Client>();
-  /**
-   * The clients by their number of units. Does not contain proxies, because a proxy never loses a holding to other
-   * clients.
-   */
+  /** The clients by their number of units, without proxies. A proxy never loses a holding to other clients. */
   readonly #byUnits = new Map<number, Set<Client>>();
   /** An upper bound of the units of any client. `#largest` lowers this bound. */
   #mostUnits = 0;
@@ -87,12 +73,10 @@ export class ClientBudget {
   }
 
   /**
-   * Charges a client for a holding. May evict holdings of this client or of other clients. Returns undefined if the
-   * budget has no room.
+   * Charges a client for a holding. Returns undefined if the budget has no room.
    *
    * @param key the client; undefined for a proxy
-   * @param options `bytes` is the size of the holding. Default: one unit. `timeoutMs` is the maximum duration of the
-   * holding, in milliseconds. Default: no limit
+   * @param options `bytes`: default one unit. `timeoutMs`: the maximum duration of the holding; default no limit
    */
   charge(
     key: string | undefined,
@@ -136,9 +120,7 @@ export class ClientBudget {
     return true;
   }
 
-  /**
-   * Evicts holdings until the budget has room for more units of a client. Returns false if the charge must be refused.
-   */
+  /** Evicts holdings until the budget has room. Returns false if the charge must be refused. */
   #makeRoom(client: Client, more: number): boolean {
     while (this.#total + more > this.#max) {
       const largest = this.#largest();
@@ -195,10 +177,7 @@ export class ClientBudget {
   }
 }
 
-/**
- * Returns an idle holding of a client. Moves the checked busy holdings to the end, so that the next search begins with
- * other holdings.
- */
+/** Moves the checked busy holdings to the end, so that the next search begins with other holdings. */
 function idleOf({ charges }: Client): OpenCharge | undefined {
   let left = SEARCHED;
   for (const charge of charges) {

@@ -9,7 +9,7 @@ import { ClientBudget, type Holding } from "./client-budget.ts";
 import type { Http2Connection } from "./http2-connection.ts";
 import { plainAddress, type RequestContext } from "./server-request.ts";
 
-/** A connection is idle if no data has arrived for this time, in milliseconds. Also the default of `drain`. */
+/** The default time without data after which a connection is idle, in milliseconds. */
 const IDLE_MS = 1000;
 
 /** The time in which the calls of an evicted HTTP/2 connection may finish, in milliseconds. */
@@ -18,7 +18,7 @@ const LAST_CALLS_MS = 1000;
 const CHECK_MS = 50;
 
 class Connection implements Holding {
-  /** The accepted TCP socket. The TLS socket is a different object. */
+  /** The TCP socket, even if the connection uses TLS. */
   readonly socket: Socket;
   /** Undefined for HTTP/2, and until the protocol is detected. */
   http1: Http1Connection | undefined;
@@ -31,10 +31,7 @@ class Connection implements Holding {
     this.socket = socket;
   }
 
-  /**
-   * Returns whether no HTTP/1.1 request is in flight and no byte has arrived for `forMs` milliseconds. The time counts
-   * from the first call of this method after the last byte.
-   */
+  /** The time counts from the first call of this method after the last byte. */
   isIdle(forMs = IDLE_MS): boolean {
     const { bytesRead } = this.socket;
     const now = performance.now();
@@ -51,9 +48,8 @@ class Connection implements Holding {
       socket.destroy();
       return;
     }
-    // `close` sends GOAWAY with the id of the last stream that the server processes. If the client has opened streams
-    // after that stream, it repeats their calls on another connection. If the session has no streams, it closes
-    // immediately.
+    // `close` sends GOAWAY with the id of the last stream that the server processes. The client repeats later calls on
+    // another connection.
     http2.session.close();
     setTimeout(() => http2.end(), LAST_CALLS_MS).unref();
   }
@@ -65,10 +61,7 @@ class Connection implements Holding {
   }
 }
 
-/**
- * The connections of a port. If the `ClientBudget` has no room for a connection, the port closes the connection without
- * reading from it.
- */
+/** The connections of a port. */
 export class Connections {
   readonly #budget: ClientBudget;
   readonly #clientOf: ClientOf;
@@ -83,7 +76,7 @@ export class Connections {
     this.#clientOf = clientOf;
   }
 
-  /** Registers an accepted connection. If the budget has no room, closes the connection and returns false. */
+  /** Registers a connection. If the budget has no room, closes the connection unread and returns false. */
   accept(socket: Socket): boolean {
     socket.on("error", () => {});
     const connection = new Connection(socket);
@@ -112,11 +105,9 @@ export class Connections {
 
   /**
    * Closes every connection, but loses no request in transit. Announces the end to HTTP/2 clients by GOAWAY, and to
-   * HTTP/1.1 clients by `Connection: close` in the next response.
+   * HTTP/1.1 clients by `Connection: close` in the next response. Also closes silent HTTP/1.1 connections.
    *
-   * @param quietMs if no data arrives on an HTTP/1.1 connection for this time, in milliseconds, the connection is
-   * closed even if no response has announced the end
-   * @returns a function that stops checking for silent connections; call it when all connections are closed
+   * @returns a function that stops checking for silent connections
    */
   drain(quietMs = IDLE_MS): () => void {
     this.#isDraining = true;
@@ -154,17 +145,20 @@ interface ParsedSocket extends Socket {
 
 const http1Connections = new WeakMap<Socket, Http1Connection>();
 
-/** An HTTP/1.1 connection. Serves one request at a time, and responds to requests that node:http refuses. */
+/**
+ * An HTTP/1.1 connection. Serves one request at a time, because node:http would serve all pipelined requests of a
+ * packet, possibly thousands, in one turn (decision 12). Responds to requests that node:http refuses.
+ */
 export class Http1Connection {
   readonly peerAddress: string;
   readonly #socket: ParsedSocket;
   /** The latest response, until the response is written and its request is complete. */
   #latest: ServerResponse | undefined;
-  /** The original `onIncoming`, which passes a request to node:http. */
+  /** Passes a request to node:http. */
   #serve: ((...incoming: Incoming) => number) | null | undefined;
-  /** The pipelined requests that wait behind the current request. While a request waits, no more bytes are read. */
+  /** The requests that wait. While a request waits, no more bytes are read. */
   readonly #pipelined: Incoming[] = [];
-  /** Responds to a request that node:http has refused. Called after the earlier pipelined requests are answered. */
+  /** Responds to a request that node:http has refused, after the pipelined requests. */
   #refuseLast: (() => void) | undefined;
   #isOver = false;
   /** If true, the last waiting request closes the connection. If no request waits, the next request closes it. */
@@ -190,10 +184,7 @@ export class Http1Connection {
     return this.#latest?.writableFinished === false || this.#pipelined.length > 0 || this.#socket.writableLength > 0;
   }
 
-  /**
-   * Delays each pipelined request until the requests before it are answered. node:http would serve all requests of a
-   * packet, possibly thousands, in one turn. Call this method after node:http has received the connection.
-   */
+  /** Call this method after node:http has received the connection. */
   servePipelinedInTurn(): void {
     const { parser } = this.#socket;
     if (!parser) return;
@@ -217,7 +208,7 @@ export class Http1Connection {
     };
   }
 
-  /** Serves the next request in the next turn of the event loop, so that other connections are read first. */
+  /** Other connections are read first. */
   readonly #serveLater = () => void setImmediate(this.#serveNext);
 
   readonly #serveNext = () => {
@@ -237,9 +228,8 @@ export class Http1Connection {
   };
 
   /**
-   * Returns whether to serve a request. If `#isClosing` is true, the last waiting request closes the connection. A
-   * request for another protocol also closes the connection, because the parser drops the rest of the packet. The
-   * client repeats unanswered requests on a new connection (RFC 9112, 9.3.2).
+   * Returns whether to serve a request. A request for another protocol closes the connection, because the parser drops
+   * the rest of the packet. The client repeats unanswered requests on a new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
@@ -264,13 +254,10 @@ export class Http1Connection {
     });
   }
 
-  /**
-   * Closes the connection after the waiting pipelined requests. If no request waits, closes after the next response.
-   */
+  /** Closes the connection after the waiting requests or, if no request waits, after the next response. */
   closeAfterNext(): void {
     this.#isClosing = true;
-    // If the headers of the latest response are already sent, they do not contain `Connection: close`. In this case,
-    // the next request closes the connection.
+    // If the headers of the latest response are already sent, the next request closes the connection.
     if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
@@ -297,10 +284,7 @@ export class Http1Connection {
     }
   }
 
-  /**
-   * Responds to a request that node:http refuses. node:http itself would send only a status, and could send this status
-   * before the responses to earlier requests.
-   */
+  /** node:http itself would send only a status, and could send it before the responses to earlier requests. */
   onClientError(error: NodeJS.ErrnoException, context: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
     // Deno adds the same `error` listener again before the second error and before each later error.
@@ -356,10 +340,8 @@ function encodeResponse({ status, headers, body }: HttpResponse): Uint8Array {
 const LINGER_MS = 5000;
 
 /**
- * Closes a connection after discarding up to 16 MiB of arriving data. If the connection closed immediately, the client
- * could lose the response.
- *
- * @param last bytes to write before closing
+ * Writes the last bytes and closes the connection. Discards arriving data, because the client could lose the response
+ * if the connection closed immediately.
  */
 function endSocket(socket: Socket, last?: Uint8Array): void {
   if (socket.destroyed) return;

@@ -94,12 +94,10 @@ export class Http2Connection {
   }
 
   /**
-   * Ends the connection if its client does not answer a PING within `UNANSWERED_CHECKS` checks. Such a client is gone,
-   * does not read, or sends an endless header, which an answer cannot interrupt. A PING also stays unanswered if the
-   * session is broken. On Node 20, a protocol error or many fast resets break a session. A broken session stops
-   * reading, emits no event, and stays open even if the client closes the connection.
-   *
-   * Sends a PING if the session has sent no data since the last check.
+   * Sends a PING if the session has sent no data since the last check. Ends the connection if the client does not
+   * answer within `UNANSWERED_CHECKS` checks. Such a client is gone, does not read, or sends an endless header, which an
+   * answer cannot interrupt. Or the session is broken. On Node 20, a protocol error or many fast resets break a session.
+   * A broken session stops reading, emits no event, and stays open even if the client closes the connection.
    */
   #endWhenDead(checkMs: number): void {
     const { session } = this;
@@ -133,8 +131,5 @@ export class Http2Connection {
   }
 }
 
-/**
- * Whether an HTTP/2 stream may end before the kernel has taken the bytes of the stream. This is the case on Deno. On
- * Node, a stream ends after the kernel has taken its bytes.
- */
+/** Whether an HTTP/2 stream may end before the kernel has taken the bytes of the stream, as on Deno. */
 export const STREAMS_END_EARLY = "Deno" in globalThis;

@@ -33,10 +33,7 @@ export interface ListenOptions {
   readonly host: string;
   /** The port number; 0 picks a free port. */
   readonly port: number;
-  /**
-   * Whether other processes of the same user may listen on this port. Has no effect if the runtime does not support
-   * this option. Default: false.
-   */
+  /** Whether other processes of the same user may listen on this port, if the runtime supports this. Default: false. */
   readonly reusePort?: boolean | undefined;
   /** The certificates for TLS. Omit them for cleartext. */
   readonly tls?: Certificates | undefined;
@@ -72,8 +69,8 @@ export interface NodeServer {
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 /**
- * The maximum number of connections that wait to be accepted. The system may allow fewer. A proxy may open a connection
- * for each call. With Node's default of 511, the system would reset some of these connections.
+ * The maximum number of connections that wait to be accepted. With Node's default of 511, the system would reset some
+ * connections of a proxy that opens a connection for each call.
  */
 const BACKLOG = 4096;
 
@@ -156,7 +153,10 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
       connections.identify(socket, { http1 });
       serveHttp1(socket);
       http1.servePipelinedInTurn();
-      if (options.tls) readAsStream(socket);
+      // If a request arrives during the write of a response, node:http pauses its parser, but not the handle that the
+      // parser reads. The next TLS record would break the connection with "Parse Error: Paused". If the socket has
+      // another `data` listener, node:http does not read from the handle.
+      if (options.tls) socket.on("data", () => {});
       return;
     }
     const http2 = new Http2Connection(socket, limits, openHttp2);
@@ -239,19 +239,7 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
   };
 }
 
-/**
- * Makes node:http read a TLS connection as a stream. By default, the parser of node:http reads directly from the handle
- * of the socket. If a request arrives during the write of a response, node:http pauses the parser but not the handle.
- * The next TLS record would break the connection with "Parse Error: Paused".
- */
-function readAsStream(socket: Socket): void {
-  // If the socket has another `data` listener, node:http does not read from the handle.
-  socket.on("data", () => {});
-}
-
-/**
- * Detects HTTP/2 by the first bytes of a connection. Puts these bytes back into the socket before it calls `decide`.
- */
+/** Detects HTTP/2 by the first bytes of a connection, and puts these bytes back into the socket. */
 function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => void): void {
   let seen: Buffer = Buffer.alloc(0);
   const giveUp = () => socket.destroy();

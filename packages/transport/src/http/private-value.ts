@@ -1,4 +1,4 @@
-/** Returns the value that an object of a runtime has under a private symbol; undefined if the symbol does not exist. */
+/** Returns the value under a private symbol of a runtime. test/runtime-internals.test.ts fails if a symbol changes. */
 export function privateValue(target: object, description: string): unknown {
   const symbol = Object.getOwnPropertySymbols(target).find((each) => each.description === description);
   return symbol && (target as { readonly [symbol: symbol]: unknown })[symbol];

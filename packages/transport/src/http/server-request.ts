@@ -40,15 +40,11 @@ export interface RequestContext extends RequestHandlers {
   readonly scheme: "https" | "http";
   readonly bodies: ClientBudget;
   readonly responses: ClientBudget;
-  /**
-   * Limits the number of open streams that need little memory. These are streaming calls, bodies of open methods, and
-   * answered requests whose bodies are still arriving. If `responses` has no room for a short response, the response is
-   * charged to this budget for at most `SHORT_WRITE_MS`.
-   */
+  /** Limits streams that need little memory: see `StreamLimits.max`. */
   readonly streams: ClientBudget;
 }
 
-/** Ignores the `error` events of requests and responses. Such an event means that the client has disconnected. */
+/** Listens to `error` events, which mean that the client has disconnected. */
 export function ignore(): void {}
 
 /**
@@ -84,16 +80,15 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   abstract peerAddress(): string;
   abstract pauseConnections(caller: string, isFirst: boolean): PausedConnection[];
-  /** Whether the client has disconnected. Failures after the disconnect are not reported. */
   abstract get isDisconnected(): boolean;
   abstract get unreadBytes(): number;
   /** Whether the request may have a body. If so, the body may still be empty. */
   protected abstract readonly hasBody: boolean;
-  /** Returns the body. Sends 100 Continue to a client that waits for this response. */
+  /** Returns the body. Sends 100 Continue if the client waits for it. */
   protected abstract openBody(): Readable;
-  /** Returns the request and response for Connect's adapter. After this call, only the adapter may read and write. */
+  /** After this call, only Connect's adapter may read and write. */
   protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];
-  /** Writes the response. Discards up to 16 MiB of an unread body. @throws if a header is not valid */
+  /** Also discards an unread body. @throws if a header is not valid */
   protected abstract respond(response: HttpResponse): void;
   /** Ends the request without a response. @param code the HTTP/2 error code */
   protected abstract reset(code: number): void;
@@ -105,7 +100,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.isWritten;
   }
 
-  /** Finds the route, reads the body if necessary, and responds. Never throws: an exception would end the process. */
+  /** Never throws: an exception would end the process. */
   serve(route?: Route | StreamRoute): void {
     try {
       const found = route ?? this.context.find(this);
@@ -149,13 +144,11 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     else this.context.turn.add(this);
   }
 
-  /** Lets Connect's handler serve a streaming call. Refuses the call if too many streams are open. */
   private serveStream({ handler, contextValues }: StreamRoute): void {
     const { streams, limits, refuse, onError } = this.context;
     const { lifetimeMs = Infinity } = limits.streams;
     const evict = (reason: EvictionReason) => this.reset(EVICTION_CODE[reason]);
-    // Connect's handler ends the stream after `lifetimeMs`. If the client does not read, the charge times out, and
-    // `evict` resets the stream.
+    // Connect's handler ends the stream after `lifetimeMs`. The charge times out only if the client does not read.
     const timeoutMs = lifetimeMs + Math.min(UNREAD_MS, lifetimeMs);
     const charge = streams.charge(this.client, { evict }, { timeoutMs });
     if (!charge) {
@@ -202,8 +195,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   private async answer(): Promise<void> {
     const { route } = this;
-    // node:http2 keeps a stream and its request in memory until the next major garbage collection. Remove the route, so
-    // that the request does not keep its call in memory for this time.
+    // node:http2 keeps a request in memory until the next major garbage collection. Do not keep its call as well.
     this.route = undefined;
     if (!route) return;
     // If the client has reset the stream, the stream emits `end` even if the body is incomplete.
@@ -220,11 +212,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     }
   }
 
-  /**
-   * Charges the client for a long response immediately, because one turn of the event loop could create many long
-   * responses. Charges the client for a short response only if the response is still unsent after the next turn (see
-   * `Turn`).
-   */
+  /** Charges a long response immediately, because one turn of the event loop could create many long responses. */
   protected chargeResponse(bytes: number): void {
     this.responseBytes = bytes;
     if (bytes > UNIT_BYTES && !this.isOver()) this.hold(bytes);
@@ -257,12 +245,11 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.body.buffer.byteLength;
   }
 
-  /** Charges the client for an unsent response or, if the response is sent, for the open stream of the request. */
   private hold(bytes: number): void {
     this.responseBytes = undefined;
     if (this.charge) return;
     const { responses, streams, limits } = this.context;
-    // If the response is sent, the rest of the request is discarded, so the request needs memory only for its stream.
+    // If the response is sent, the rest of the request is discarded, so only its stream needs memory.
     this.charge = this.isWritten
       ? streams.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
       : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
@@ -281,10 +268,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     if (this.charge && this.isOver()) this.charge.release();
   }
 
-  /**
-   * Refuses the request immediately, even if the body has not arrived. Closes the connection if it uses HTTP/1.1. Never
-   * throws, because an exception in an event listener would end the process or fail another request.
-   */
+  /** Responds before the body has arrived. Closes the connection if it uses HTTP/1.1. Never throws. */
   refuse(refusal: Refusal): void {
     try {
       this.respond(this.context.refuse(refusal, this.headers));
@@ -323,10 +307,7 @@ export const EXPECTATION_FAILED: Refusal = { kind: "expectation-failed" };
 /** Matches a host and a port (RFC 3986, 3.2.2 and 3.2.3). The host and the port may be empty. */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\da-f:.]+\])(?::\d*)?$/i;
 
-/**
- * The last valid host. Most requests have the same host, so `isHost` need not check it again. The check costs 3 % of
- * the CPU of a call.
- */
+/** The last valid host. Most requests have the same host, and the check costs 3 % of the CPU of a call. */
 let lastHost: string | undefined;
 
 /** Returns whether a URL can be built from a host. Connect's adapter throws on an invalid host. */

@@ -84,8 +84,7 @@ export class Call implements CallHead {
   }
 
   /**
-   * Prepares the call for `invoke`. If the method of the call is not open, counts the call as in flight. Call `enter`
-   * when the body has arrived.
+   * Prepares the call for `invoke`. Call `enter` when the body has arrived. From then on, the call is in flight.
    *
    * @param method the method that `invoke` calls; undefined if the RPC is not served
    * @param header the initial response headers. The call modifies `header` and `trailer` in place
@@ -113,10 +112,6 @@ export class Call implements CallHead {
     this.deadline = Math.trunc(this.arrived + timeoutMs);
   }
 
-  /**
-   * Passes the message through the interceptors to the implementation. Call this method once. Rejects with the error of
-   * an interceptor or of the implementation.
-   */
   async invoke(message: Message): Promise<Message> {
     const { unary } = this;
     if (!unary) throw new TypeError("the routes do not contain the RPC of the endpoint");
@@ -132,7 +127,6 @@ export class Call implements CallHead {
     }
   }
 
-  /** Ends a failed call. The signal of the call aborts with the failure. */
   fail(failure: unknown): void {
     this.failure ??= failure;
     this.end();
@@ -164,9 +158,7 @@ export class Call implements CallHead {
   }
 }
 
-/**
- * The request of a unary call, for interceptors. `url` and `signal` are getters, because few calls need these values.
- */
+/** The request for interceptors. `url` and `signal` are getters, because few calls need these values. */
 class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly stream = false;
   readonly service: DescService;
@@ -197,10 +189,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   }
 }
 
-/**
- * The context that an implementation receives. Contains the values of the request that the last interceptor has passed
- * on.
- */
+/** The context of an implementation, with the values of the request that the last interceptor has passed on. */
 class CallHandlerContext implements HandlerContext {
   readonly method: UnaryRequest["method"];
   readonly protocolName: string;
@@ -219,7 +208,7 @@ class CallHandlerContext implements HandlerContext {
     this.request = request;
   }
 
-  /** Returns a function that can be detached from the context, like the function of Connect's context. */
+  /** The function can be detached from the context, like the function of Connect's context. */
   get timeoutMs(): () => number | undefined {
     const { call } = this;
     return () => call.timeLeft();
@@ -266,10 +255,7 @@ function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Intercept
   );
 }
 
-/**
- * Returns a `CallRequest` unchanged. If an interceptor has copied the `CallRequest` by spread syntax, adds `url` and
- * `signal` to the copy, because such a copy does not contain the values of getters.
- */
+/** Adds `url` and `signal` to a spread copy of a `CallRequest`, because such a copy does not contain getters. */
 function complete(req: object): object {
   if (req instanceof CallRequest) return req;
   const { call } = req as Partial<CallRequest>;

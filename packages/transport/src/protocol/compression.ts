@@ -6,14 +6,11 @@ import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { bodyBytes } from "../http-types.ts";
 import { asConnectError, RefusalError } from "./refusals.ts";
 
-/**
- * The quality of Brotli, from 0 to 11. At 4, Brotli is as fast as gzip. At the default of 11, 10 KB take 10 ms or more.
- */
+/** At quality 4, Brotli is as fast as gzip. At the default of 11, 10 KB take 10 ms or more. */
 const BROTLI_QUALITY = 4;
 
 const compressBrotli = promisify(brotliCompress);
 
-/** Connect's Brotli with a lower quality. Decompression stops at the size limit. */
 const brotli: Compression = {
   ...compressionBrotli,
   compress: (bytes) =>
@@ -28,7 +25,7 @@ const brotli: Compression = {
 /** gzip and Brotli in order of preference, as in Connect's adapter. */
 export const COMPRESSIONS: readonly Compression[] = [compressionGzip, brotli];
 
-/** Decompresses request data. Rejects with RefusalError if the data is malformed or longer than `maxBytes`. */
+/** Decompresses data. Rejects with RefusalError if the data is malformed or longer than `maxBytes`. */
 export function inflate(bytes: Uint8Array, { name, decompress }: Compression, maxBytes: number): Promise<Buffer> {
   return decompress(bytes as Uint8Array<ArrayBuffer>, maxBytes).then(bodyBytes, (reason: unknown) => {
     const error = asConnectError(reason);

@@ -72,10 +72,7 @@ function respond(
   return { status, headers, body };
 }
 
-/**
- * Creates the error for a body that exceeds the limit. Such a body is not read to its end, so its actual size is
- * unknown. If the request declares a size, the message of the error contains the declared size.
- */
+/** Such a body is not read to its end, so only a declared size is known. */
 function tooLarge(headers: HeaderRecord, maxBytes: number): RefusalError {
   const declared = Number(headers["content-length"]);
   const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";

@@ -21,12 +21,9 @@ export interface UnaryMethod {
   readonly desc: DescMethodUnary;
   readonly impl: (request: never, context: never) => unknown;
   readonly options: UniversalHandlerOptions;
-  /** The implementation, wrapped in its interceptors; undefined before the first call. */
+  /** The implementation in its interceptors; undefined before the first call. */
   handler: ReturnType<Interceptor> | undefined;
-  /**
-   * The serializations of the binary format and of JSON. Each is created at the first call in its format. If all
-   * serializations were created in advance, the server would start later.
-   */
+  /** Each serialization is created at the first call in its format, so that the server starts earlier. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -42,10 +39,7 @@ export interface Rpc {
 
 export interface RpcOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
-  /**
-   * When this signal aborts, all streaming calls end, but unary calls continue. Default: `shutdownSignal`. When
-   * `shutdownSignal` aborts, unary calls end as well.
-   */
+  /** Ends all streaming calls, but no unary calls. Default: `shutdownSignal`, which ends unary calls as well. */
   readonly streamsSignal?: AbortSignal;
 }
 

@@ -56,16 +56,10 @@ export interface RefusedRequest {
 /** Creates the response to a request that is refused before a route serves it. */
 export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
-/**
- * Creates the error that the client of a refused request receives. The transport calls this function once per refused
- * request.
- */
+/** Creates the error that the client of a refused request receives. Called once per refused request. */
 export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;
 
-/**
- * The HTTP status of each kind of refusal that is sent outside of the RPC protocols. If a kind has no status here, the
- * error code determines the status.
- */
+/** The HTTP status of a refusal outside of the RPC protocols. Default: determined by the error code. */
 export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "malformed-http": 400,
   "malformed-compression": 400,
@@ -83,7 +77,6 @@ export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   overloaded: 503,
 };
 
-/** Creates the default response to a refused request. The response contains only a status. */
 export function bareRefusal({ kind }: Refusal): HttpResponse {
   return { status: REFUSAL_STATUS[kind] ?? 400, headers: {}, body: "" };
 }
@@ -94,17 +87,13 @@ export interface Refused {
   readonly status: number | undefined;
 }
 
-/** Creates the error of a refused request if the option `onRefused` is omitted. */
 export function defaultError(refusal: Refusal): ConnectError {
   if ("error" in refusal) return asConnectError(refusal.error);
   const code = refusal.kind === "overloaded" ? Code.ResourceExhausted : Code.Unknown;
   return new ConnectError(`request refused: ${refusal.kind}`, code);
 }
 
-/**
- * Converts a thrown value to an error for the client. If the value is not a ConnectError, the client receives only the
- * text `internal error`.
- */
+/** Hides a thrown value from the client, unless it is a ConnectError. */
 export function asConnectError(reason: unknown): ConnectError {
   if (reason instanceof ConnectError) return reason;
   return new ConnectError("internal error", Code.Internal, undefined, undefined, reason);

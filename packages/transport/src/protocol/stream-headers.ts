@@ -7,10 +7,7 @@ import { formatOf, headerValue } from "./headers.ts";
 /** The smallest number with nine digits. A `grpc-timeout` has at most eight digits. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
-/**
- * If Connect refuses the value of one of these request headers, it repeats the value in a response header. A response
- * header with a value of 24 KiB could not be sent.
- */
+/** If Connect refuses one of these headers, it repeats the value in a response header. 24 KiB could not be sent. */
 const ECHOED = [
   "connect-content-encoding",
   "connect-protocol-version",
@@ -20,19 +17,14 @@ const ECHOED = [
   "grpc-timeout",
 ] as const;
 
-/**
- * A longer value of these headers is truncated to this length. No valid value is this long. Connect therefore still
- * refuses a truncated value.
- */
+/** No valid value is this long, so Connect still refuses a truncated value. */
 const MAX_ECHOED_LENGTH = 64;
 
 /**
- * Prepares the request headers of a streaming call for Connect's handler. Truncates the headers that Connect would
- * repeat in a response. Limits the deadline of the call to the maximum duration of a stream. When this deadline passes,
- * Connect's handler ends the stream with an error of the protocol.
+ * Truncates the headers that Connect would repeat in a response. Limits the deadline of a streaming call to
+ * `lifetimeMs`, so that Connect's handler ends the stream with an error of the protocol.
  *
  * @param headers modified in place
- * @param lifetimeMs the maximum duration of the stream in milliseconds; Infinity for no limit
  */
 export function prepareStreamHeaders(headers: HeaderRecord, lifetimeMs: number): void {
   for (const name of ECHOED) {
@@ -45,8 +37,7 @@ export function prepareStreamHeaders(headers: HeaderRecord, lifetimeMs: number):
   const { timeoutMs = lifetimeMs, error } = parseTimeout(headerValue(headers, name), Infinity);
   // Connect itself refuses a malformed deadline.
   if (error !== undefined || timeoutMs === Infinity) return;
-  // Connect passes the deadline to setTimeout. If the delay is longer than `MAX_TIMER_MS`, setTimeout fires
-  // immediately.
+  // Connect passes the deadline to setTimeout. A timer beyond `MAX_TIMER_MS` would fire immediately.
   const ms = Math.min(timeoutMs, lifetimeMs, MAX_TIMER_MS);
   if (headers[name] !== undefined && ms === timeoutMs) return;
   headers[name] = !isGrpc ? String(ms) : ms < TOO_LONG_FOR_GRPC_MS ? `${ms}m` : `${Math.trunc(ms / 1000)}S`;

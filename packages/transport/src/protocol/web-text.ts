@@ -11,9 +11,8 @@ import { formatOf } from "./headers.ts";
 const SPACES = /[\t\n\r ]+/g;
 const TEXT = /^[A-Za-z0-9+/_=-]*$/;
 
-/** Decodes base64 that may be split at any character. The time is linear for any number of pieces. */
+/** Decodes base64 that may be split at any character, in linear time. */
 export class WebTextDecoder {
-  /** The characters of an incomplete group of four. */
   #rest = "";
 
   /** @throws ConnectError InvalidArgument */
