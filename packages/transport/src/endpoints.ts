@@ -9,32 +9,22 @@ import type { UnaryMethod } from "./protocol/methods.ts";
 import { asConnectError, messageTooLarge, type Refusal, RefusalError, type Refused } from "./protocol/refusals.ts";
 
 export interface Endpoint {
-  /**
-   * The protocol name of calls to this endpoint, such as `rest`. `authorize` and the handlers receive this name. Omit
-   * the name if no method has an `rpc`.
-   */
+  /** The protocol name of calls to this endpoint, such as `rest`. Omit the name if no method has an `rpc`. */
   readonly protocolName?: string;
   /** The handlers by HTTP method. If this map does not contain the method of a request, the request is refused. */
   readonly methods: ReadonlyMap<string, EndpointMethod>;
 }
 
 export interface EndpointMethod {
-  /**
-   * The RPC that the request calls. The authorization and the limits of the RPC apply to the request. Omit the RPC if
-   * requests need no authorization.
-   */
+  /** The RPC whose authorization and limits apply. Omit the RPC if requests need no authorization. */
   readonly rpc?: DescMethodUnary;
-  /**
-   * The maximum size of the request body in bytes, before and after decompression. If omitted, the transport does not
-   * read the body.
-   */
+  /** The maximum size of the body in bytes, also after decompression. If omitted, the body is not read. */
   readonly maxBytes?: number;
   /** The transport compresses response bodies of at least this size, in bytes. Default: no response is compressed. */
   readonly compressMinBytes?: number;
   /**
-   * Serves a request. The body of the request is already decompressed. The transport adds the header `content-length`
-   * to the response. To refuse the request, throw RefusalError. An error of `invoke` may be rethrown. If the method
-   * throws any other error, the transport refuses the request with the kind `endpoint`.
+   * Serves a request with a decompressed body. The transport adds `content-length`. To refuse the request, throw
+   * RefusalError or rethrow an error of `invoke`. Any other error refuses the request with the kind `endpoint`.
    */
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
@@ -42,8 +32,8 @@ export interface EndpointMethod {
 /** Calls the RPC of the endpoint. Do not detach the methods from the object. */
 export interface EndpointCall {
   /**
-   * Passes a message through the interceptors to the RPC. Call this method once. Rejects with an error of the
-   * interceptors or the RPC, or with a TypeError if the RPC is not served.
+   * Passes a message through the interceptors to the RPC. Call this method once. Rejects with their error, or with a
+   * TypeError if the RPC is not served.
    */
   invoke(message: Message): Promise<Message>;
   /** The response headers of the RPC, set by `invoke`. `recordOf` converts the headers to a modifiable record. */
@@ -76,29 +66,27 @@ export interface EndpointOptions {
   readonly compressions: readonly Compression[];
 }
 
-export class EndpointRoute implements Route {
-  readonly maxBytes: number | undefined;
-  private readonly method: EndpointMethod;
-  private readonly options: EndpointOptions;
-  readonly call: Call | undefined;
-  private readonly rpc: UnaryMethod | undefined;
-
-  /**
-   * @param call the call of the RPC; undefined if the endpoint has no RPC
-   * @param rpc the method that the call invokes; undefined if the routes do not contain the RPC
-   */
-  constructor(method: EndpointMethod, options: EndpointOptions, call?: Call, rpc?: UnaryMethod) {
-    this.method = method;
-    this.options = options;
-    this.call = call;
-    this.rpc = rpc;
-    this.maxBytes = method.maxBytes;
-  }
-
-  async serve(request: HttpRequest): Promise<HttpResponse> {
-    const { method, call } = this;
-    const { respond, compressions } = this.options;
-    call?.enter(this.rpc);
+/**
+ * Creates the route of a request to an endpoint.
+ *
+ * @param call the call of the RPC; undefined if the endpoint has no RPC
+ * @param rpc the method that the call invokes; undefined if the routes do not contain the RPC
+ */
+export function endpointRoute(
+  method: EndpointMethod,
+  { refuse, respond, compressions }: EndpointOptions,
+  call?: Call,
+  rpc?: UnaryMethod,
+): Route {
+  const refused = (failure: unknown, request: HttpRequest): Refused => {
+    // The interceptors have already converted, counted and logged an error of the call.
+    const isOfCall = failure !== undefined && failure === call?.failure && !(failure instanceof RefusalError);
+    if (isOfCall) return { error: asConnectError(failure), status: undefined };
+    const refusal: Refusal = failure instanceof RefusalError ? failure.refusal : { kind: "endpoint", error: failure };
+    return call?.refuse(refusal) ?? refuse(refusal, request);
+  };
+  const serve = async (request: HttpRequest): Promise<HttpResponse> => {
+    call?.enter(rpc);
     try {
       if (method.maxBytes !== undefined && request.body.byteLength > 0) {
         const body = decompressBody(request, method.maxBytes, compressions);
@@ -110,23 +98,15 @@ export class EndpointRoute implements Route {
       // In a 304 response, `content-length` would mean the length of the client's copy (RFC 9110, 8.6).
       if (status !== 304) headers["content-length"] = String(bytes);
       const minBytes = method.compressMinBytes;
-      // Short responses are never compressed. A short response therefore needs no `vary` if no cache stores the
-      // response (RFC 9110, 12.5.5).
+      // A short response is never compressed, so it needs no `vary` if no cache stores it (RFC 9110, 12.5.5).
       if (minBytes === undefined || (bytes < minBytes && headers["cache-control"] === "no-store")) return response;
       headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
       return bytes < minBytes ? response : await compressed(response, request.headers, compressions);
     } catch (failure) {
-      return respond(this.refused(failure, request));
+      return respond(refused(failure, request));
     }
-  }
-
-  private refused(failure: unknown, request: HttpRequest): Refused {
-    // The interceptors have already converted, counted and logged an error of the call.
-    const isOfCall = failure !== undefined && failure === this.call?.failure && !(failure instanceof RefusalError);
-    if (isOfCall) return { error: asConnectError(failure), status: undefined };
-    const refusal: Refusal = failure instanceof RefusalError ? failure.refusal : { kind: "endpoint", error: failure };
-    return this.call?.refuse(refusal) ?? this.options.refuse(refusal, request);
-  }
+  };
+  return { maxBytes: method.maxBytes, serve, call };
 }
 
 const NO_CALL: EndpointCall = {
@@ -145,10 +125,7 @@ export function acceptsEncoding(request: HeaderRecord, encoding: string): boolea
   });
 }
 
-/**
- * Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError if the body is too large, if it is
- * invalid, or if the encoding is not supported.
- */
+/** Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError. */
 function decompressBody(
   { headers, body }: HttpRequest,
   maxBytes: number,
@@ -162,10 +139,7 @@ function decompressBody(
   throw new RefusalError({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 
-/**
- * Compresses a response with the first of `compressions` that the client accepts. If the client accepts none of them,
- * returns the response unchanged.
- */
+/** Compresses a response with the first compression that the client accepts, if any. */
 async function compressed(
   response: HttpResponse,
   request: HeaderRecord,

@@ -1,6 +1,6 @@
 import type { DescMethodUnary } from "@bufbuild/protobuf";
 import { codeToHttpStatus } from "@connectrpc/connect/protocol-connect";
-import { type Endpoint, type EndpointOptions, EndpointRoute, type HttpError } from "./endpoints.ts";
+import { type Endpoint, type EndpointOptions, endpointRoute, type HttpError } from "./endpoints.ts";
 import { Cors, type CorsOptions } from "./http/cors.ts";
 import {
   type Find,
@@ -40,12 +40,12 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
 }
 
 /**
- * Matches a request target that contains only visible ASCII characters and no fragment (RFC 9112, 3.2). The router
- * refuses any other target, because a proxy and the server could interpret it differently.
+ * Visible ASCII characters without a fragment (RFC 9112, 3.2). A proxy and the server could interpret any other target
+ * differently.
  */
 const PLAIN_TARGET = /^[\x21\x22\x24-\x7e]+$/;
 
-/** The form of an RPC path. CORS applies to a path of this form even if the RPC does not exist. */
+/** CORS applies to a path of this form even if the RPC does not exist. */
 const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
 
 /** Finds the route of each request: a unary call, a streaming call (served by Connect's handler), or an endpoint. */
@@ -61,7 +61,7 @@ export class Router {
     this.#options = options;
     this.#admission = new Admission(options);
     this.#cors = options.cors && new Cors(options.cors);
-    const { httpError = (error, status) => errorResponse(formatOf("application/json"), { error }, status) } = options;
+    const { httpError = (error, status) => errorResponse(formatOf("application/json"), error, status) } = options;
     this.#endpoints = {
       respond: ({ error, status = codeToHttpStatus(error.code) }) => httpError(error, status),
       refuse: (refusal, { headers }) => this.#admission.refuse(refusal, { headers }),
@@ -83,8 +83,6 @@ export class Router {
     const endpoint = rpc ? undefined : (this.#options.endpoints?.get(path) ?? this.#options.endpointAt?.(path));
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
-    // If a page calls another origin, the browser may send an OPTIONS request before the call. Both have an `Origin`
-    // header.
     const cors = httpMethod === "OPTIONS" || headers["origin"] !== undefined ? this.#cors : undefined;
     const preflight = cors?.preflight(httpMethod, headers);
     if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });
@@ -92,7 +90,6 @@ export class Router {
     return cors ? cors.allowOf(found, headers) : found;
   };
 
-  /** Routes a valid unary call to this transport and a streaming call to Connect's handler. Refuses other requests. */
   #call({ handler, unary, readMaxBytes }: Rpc, request: RequestHead): Found {
     const { httpMethod, headers } = request;
     const { method } = handler;
@@ -103,7 +100,7 @@ export class Router {
       return this.#refused({ kind: "http-method", httpMethod, allowed: ["POST"] }, head, format);
     const served = unary && format.isKnown && !format.isStream && unary.protocols[protocol] ? unary : undefined;
     return whenKnown(this.#admission.admit(method, protocol, request), (call) => {
-      if (!(call instanceof Call)) return respondWith(errorResponse(format, call));
+      if (!(call instanceof Call)) return respondWith(errorResponse(format, call.error));
       if (served) return new UnaryRoute(served, format, call);
       const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
       if (!isServed) return this.#refused({ kind: "content-type" }, head, format);
@@ -119,11 +116,11 @@ export class Router {
       return this.#refused(refusal, { headers, protocolName });
     }
     const { rpc } = method;
-    if (!rpc) return new EndpointRoute(method, this.#endpoints);
+    if (!rpc) return endpointRoute(method, this.#endpoints);
     const unary = this.#unary.get(rpc);
     return whenKnown(this.#admission.admit(rpc, protocolName ?? "http", request), (call) =>
       call instanceof Call
-        ? new EndpointRoute(method, this.#endpoints, call, unary)
+        ? endpointRoute(method, this.#endpoints, call, unary)
         : respondWith(this.#endpoints.respond(call)),
     );
   }
@@ -137,10 +134,7 @@ export class Router {
     return this.#refused({ kind: "not-found" }, { headers, protocolName }, answered);
   }
 
-  /**
-   * Creates the response to a request that is refused before a route serves it. If `cors` allows the origin of the
-   * request, the page can read the response.
-   */
+  /** Creates the response to a request that is refused before a route serves it. */
   readonly refuse: Refuse = (refusal, headers, method) => {
     const format = formatOf(headers["content-type"]);
     const request = { headers, method, protocolName: method && format.protocol };
@@ -155,13 +149,10 @@ export class Router {
     return respondWith(this.#refusalResponse(refusal, request, format));
   }
 
-  /**
-   * Creates the response to a refused request. If `onRefused` is omitted, the response contains only a status, like the
-   * response of Connect's adapter.
-   */
+  /** If `onRefused` is omitted, the response contains only a status, like the response of Connect's adapter. */
   #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
     if (!this.#options.onRefused) return bareRefusal(refusal);
     const refused = this.#admission.refuse(refusal, request);
-    return format ? errorResponse(format, refused, refused.status) : this.#endpoints.respond(refused);
+    return format ? errorResponse(format, refused.error, refused.status) : this.#endpoints.respond(refused);
   }
 }

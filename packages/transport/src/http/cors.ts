@@ -1,6 +1,6 @@
 import { cors } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
-import { type Found, type HeaderRecord, type HttpResponse, type Route, whenKnown } from "../http-types.ts";
+import { type Found, type HeaderRecord, type HttpRequest, type HttpResponse, whenKnown } from "../http-types.ts";
 import { headersOf, recordOf } from "../protocol/headers.ts";
 
 /** Allows web pages of other origins to call the RPCs (https://fetch.spec.whatwg.org/#http-cors-protocol). */
@@ -32,13 +32,18 @@ export class Cors {
     return allowed ? { ...response, headers: merge(response.headers, allowed) } : response;
   }
 
-  /** Adds the headers of `allow` to the responses of a route. */
+  /** Like `allow`, for the responses of a route. */
   allowOf(found: Found, request: HeaderRecord): Found {
     const allowed = this.#headersFor(request);
     if (!allowed) return found;
-    return whenKnown(found, (route) =>
-      "handler" in route ? { ...route, handler: handlerWith(route.handler, allowed) } : routeWith(route, allowed),
-    );
+    return whenKnown(found, (route) => {
+      if ("handler" in route) return { ...route, handler: handlerWith(route.handler, allowed) };
+      const serve = async (request: HttpRequest) => {
+        const response = await route.serve(request);
+        return { ...response, headers: merge(response.headers, allowed) };
+      };
+      return { maxBytes: route.maxBytes, serve, call: route.call };
+    });
   }
 
   /** Returns the response headers of a preflight request; undefined for any other request. */
@@ -65,17 +70,6 @@ export class Cors {
       vary: "origin",
     };
   }
-}
-
-function routeWith(route: Route, added: HeaderRecord): Route {
-  return {
-    maxBytes: route.maxBytes,
-    serve: async (request) => {
-      const response = await route.serve(request);
-      return { ...response, headers: merge(response.headers, added) };
-    },
-    call: route.call,
-  };
 }
 
 function handlerWith(handler: UniversalHandler, added: HeaderRecord): UniversalHandler {

@@ -9,7 +9,6 @@ import {
 import type { HttpResponse } from "../http-types.ts";
 import { envelopeOf, errorOnly } from "./grpc.ts";
 import { type CallFormat, recordOf } from "./headers.ts";
-import type { Refused } from "./refusals.ts";
 
 /**
  * Creates the error response in the protocol of the request.
@@ -18,21 +17,17 @@ import type { Refused } from "./refusals.ts";
  */
 export function errorResponse(
   format: CallFormat,
-  { error }: Pick<Refused, "error">,
+  error: ConnectError,
   status = codeToHttpStatus(error.code),
 ): HttpResponse {
   if (format.protocol !== "connect") return errorOnly(format, error);
-  return format.isStream ? connectStreamError(format, error) : connectError(error, status);
-}
-
-function connectError(error: ConnectError, status: number): HttpResponse {
+  const metadata = recordOf(error.metadata);
+  if (format.isStream) {
+    const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
+    const headers = { "content-type": format.responseType, ...metadata };
+    return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
+  }
   const body = errorToJsonBytes(error, undefined);
-  const headers = { "content-type": contentTypeUnaryJson, "content-length": String(body.byteLength) };
-  return { status, headers: { ...headers, ...recordOf(error.metadata) }, body };
-}
-
-function connectStreamError(format: CallFormat, error: ConnectError): HttpResponse {
-  const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
-  const headers = { "content-type": format.responseType, ...recordOf(error.metadata) };
-  return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
+  const headers = { "content-type": contentTypeUnaryJson, "content-length": String(body.byteLength), ...metadata };
+  return { status, headers, body };
 }
