@@ -272,8 +272,6 @@ export class Http1Connection {
   closeAfter(res: ServerResponse): void {
     const socket = this.#socket;
     this.#isOver = true;
-    // The parser also parses the rest of the packet. Ignore the requests in the rest, so that they use no memory.
-    if (socket.parser) socket.parser.onIncoming = () => 0;
     if (res.writableFinished) endSocket(socket);
     else if (res.headersSent) res.once("finish", () => endSocket(socket));
     else {

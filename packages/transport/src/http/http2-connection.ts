@@ -19,7 +19,7 @@ const SESSION_OPTIONS = {
 type StoppableSocket = Socket & { readonly _handle?: { readStop(): void; readStart(): void } | null };
 
 /** An HTTP/2 connection: a session of node:http2 with its socket. */
-export class Http2Connection {
+export class Http2Connection implements PausedConnection {
   readonly session: ServerHttp2Session;
   readonly peerAddress: string;
   /**
@@ -60,31 +60,31 @@ export class Http2Connection {
     this.#socket?.destroy();
   }
 
+  get isClosed(): boolean {
+    return this.#socket === undefined;
+  }
+
   /** Implements `RequestHead.pauseConnections`. */
   pause(caller: string, isFirst: boolean): PausedConnection[] {
     const others = isFirst ? [...this.#open].filter((other) => other.#caller === caller) : [];
-    return [this, ...others].flatMap((connection) => connection.#pause(caller) ?? []);
+    return [this, ...others].filter((connection) => connection.#pause(caller));
   }
 
   /**
-   * Returns undefined if the connection is already paused or closed. The pause may end early: if the kernel cannot take
-   * all bytes of a write immediately, node:http2 itself starts to read again.
+   * Returns false if the connection is already paused or closed. The pause may end early: if the kernel cannot take all
+   * bytes of a write immediately, node:http2 itself starts to read again.
    */
-  #pause(caller: string): PausedConnection | undefined {
-    if (!this.#socket?._handle || this.#isPaused) return undefined;
+  #pause(caller: string): boolean {
+    if (!this.#socket?._handle || this.#isPaused) return false;
     this.#caller = caller;
     this.#isPaused = true;
     this.#socket._handle.readStop();
-    const isClosed = () => this.#socket === undefined;
-    return {
-      get isClosed() {
-        return isClosed();
-      },
-      resume: () => {
-        this.#isPaused = false;
-        this.#socket?._handle?.readStart();
-      },
-    };
+    return true;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    this.#socket?._handle?.readStart();
   }
 
   /** The number of bytes that the connection has written, and the number of bytes that the kernel has taken. */
@@ -109,7 +109,7 @@ export class Http2Connection {
     const stop = () => clearInterval(timer);
     const timer = setInterval(() => {
       // node:http2 may destroy a session and emit no event, so check the socket.
-      if (!this.#socket) return stop();
+      if (this.isClosed) return stop();
       const { taken } = this.bytes;
       const hasSent = taken !== takenBefore;
       takenBefore = taken;
