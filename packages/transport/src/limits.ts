@@ -41,11 +41,6 @@ export const DEFAULT_LIMITS = {
 
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
-/** Returns the maximum time for a whole request to arrive. node:http requires at least the time for the headers. */
-export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits): number {
-  return Math.max(headerTimeoutMs, arrivalTimeoutMs);
-}
-
 /** The maximum size of a request's headers, in bytes. */
 export const MAX_HEADER_BYTES = 32 * 1024;
 

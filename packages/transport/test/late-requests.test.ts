@@ -25,6 +25,7 @@ describe("a request that does not arrive in time", () => {
       if (req.url === "/begun") res.write("begun");
       req.on("error", () => {}).resume();
     });
+    server.on("connection", (socket) => void new Http1Connection(socket));
     server.on("clientError", (error, socket: Socket) =>
       Http1Connection.of(socket).onClientError(error, { refuse, limits }),
     );

@@ -2,7 +2,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:ht
 import type { Socket } from "node:net";
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
 import { bodyBytes, type HttpResponse } from "../http-types.ts";
-import { type ClientOf, HEADER_TOO_LARGE, type Limits, MAX_PIPELINED, requestTimeoutMs } from "../limits.ts";
+import { type ClientOf, HEADER_TOO_LARGE, type Limits, MAX_PIPELINED } from "../limits.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { discard } from "./body.ts";
 import { ClientBudget, type Holding } from "./client-budget.ts";
@@ -165,18 +165,15 @@ export class Http1Connection {
   #isClosing = false;
   #isBroken = false;
 
-  private constructor(socket: Socket) {
+  constructor(socket: Socket) {
     this.peerAddress = plainAddress(socket.remoteAddress);
     this.#socket = socket;
+    http1Connections.set(socket, this);
   }
 
+  /** Returns the connection of a socket that node:http serves. */
   static of(socket: Socket): Http1Connection {
-    let connection = http1Connections.get(socket);
-    if (connection === undefined) {
-      connection = new Http1Connection(socket);
-      http1Connections.set(socket, connection);
-    }
-    return connection;
+    return http1Connections.get(socket) as Http1Connection;
   }
 
   /** Whether a request is in flight, or a response is not completely sent. */
@@ -323,7 +320,7 @@ export class Http1Connection {
 function parserRefusal({ code }: NodeJS.ErrnoException, limits: Limits): Refusal {
   if (code === "HPE_HEADER_OVERFLOW") return HEADER_TOO_LARGE;
   if (code !== "ERR_HTTP_REQUEST_TIMEOUT") return { kind: "malformed-http" };
-  return { kind: "request-timeout", headerMs: limits.headerTimeoutMs, requestMs: requestTimeoutMs(limits) };
+  return { kind: "request-timeout", headerMs: limits.headerTimeoutMs, requestMs: limits.arrivalTimeoutMs };
 }
 
 function encodeResponse({ status, headers, body }: HttpResponse): Uint8Array {

@@ -2,14 +2,7 @@ import { createServer, type Server as HttpServer } from "node:http";
 import { createServer as createSecureServer, Server as SecureServer } from "node:https";
 import type { AddressInfo, ListenOptions as NetListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import {
-  BODY_BYTES,
-  DEFAULT_LIMITS,
-  type Limits,
-  MAX_HEADER_BYTES,
-  RESPONSE_BYTES,
-  requestTimeoutMs,
-} from "../limits.ts";
+import { BODY_BYTES, DEFAULT_LIMITS, type Limits, MAX_HEADER_BYTES, RESPONSE_BYTES } from "../limits.ts";
 import { Router, type RouterOptions } from "../router.ts";
 import { Arrivals } from "./arrivals.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
@@ -149,7 +142,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   const openHttp2 = new Set<Http2Connection>();
   const serveNow = (socket: Socket, isHttp2: boolean) => {
     if (!isHttp2) {
-      const http1 = Http1Connection.of(socket);
+      const http1 = new Http1Connection(socket);
       connections.identify(socket, { http1 });
       serveHttp1(socket);
       http1.servePipelinedInTurn();
@@ -208,8 +201,9 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
 }
 
 function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
-  const { headerTimeoutMs: headersTimeout } = limits;
-  const options = { ...HTTP1_OPTIONS, headersTimeout, requestTimeout: requestTimeoutMs(limits) };
+  const { headerTimeoutMs: headersTimeout, arrivalTimeoutMs } = limits;
+  // node:http requires that a whole request has at least the time of its headers.
+  const options = { ...HTTP1_OPTIONS, headersTimeout, requestTimeout: Math.max(headersTimeout, arrivalTimeoutMs) };
   const server = tls
     ? createSecureServer({
         ...options,

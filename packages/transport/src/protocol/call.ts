@@ -118,8 +118,9 @@ export class Call implements CallHead {
     unary.handler ??= intercepted(unary);
     try {
       const response = await unary.handler(new CallRequest(this, unary, message));
-      if (response.header !== this.responseHeader) copyHeaders(response.header, this.responseHeader);
-      if (response.trailer !== this.responseTrailer) copyHeaders(response.trailer, this.responseTrailer);
+      // An interceptor may have replaced them.
+      this.responseHeader = response.header;
+      this.responseTrailer = response.trailer;
       return response.message as Message;
     } catch (failure) {
       this.fail(failure);
@@ -263,11 +264,4 @@ function complete(req: object): object {
   // If an earlier interceptor copied the request, `complete` has already added `url` and `signal`.
   if ("url" in req && "signal" in req) return req;
   return { url: call.request.url(), signal: call.signal, ...req };
-}
-
-function copyHeaders(from: Headers, to: Headers): void {
-  for (const name of [...to.keys()]) to.delete(name);
-  from.forEach((value, name) => {
-    to.append(name, value);
-  });
 }
