@@ -95,15 +95,17 @@ export class Router {
     const { method } = handler;
     const format = formatOf(headers["content-type"]);
     const { protocol } = format;
-    const head = { headers, method, protocolName: protocol };
-    if (httpMethod !== "POST")
-      return this.#refused({ kind: "http-method", httpMethod, allowed: ["POST"] }, head, format);
+    if (httpMethod !== "POST") {
+      const refusal: Refusal = { kind: "http-method", httpMethod, allowed: ["POST"] };
+      return this.#refused(refusal, { headers, method, protocolName: protocol }, format);
+    }
     const served = unary && format.isKnown && !format.isStream && unary.protocols[protocol] ? unary : undefined;
     return whenKnown(this.#admission.admit(method, protocol, request), (call) => {
       if (!(call instanceof Call)) return respondWith(errorResponse(format, call.error));
       if (served) return new UnaryRoute(served, format, call);
       const isServed = !unary && handler.supportedContentType(String(headers["content-type"] ?? ""));
-      if (!isServed) return this.#refused({ kind: "content-type" }, head, format);
+      if (!isServed)
+        return this.#refused({ kind: "content-type" }, { headers, method, protocolName: protocol }, format);
       return { handler, contextValues: call.contextValues.set(kReadMaxBytes, readMaxBytes) };
     });
   }

@@ -29,11 +29,16 @@ const END_STREAM = { endStream: true };
 /** The maximum time for the last write of a closing connection, in milliseconds. */
 const LAST_WRITE_MS = 5000;
 
-export function http2Listener(context: RequestContext, connection: Http2Connection) {
+interface Http2Context {
+  readonly context: RequestContext;
+  readonly connection: Http2Connection;
+}
+
+export function http2Listener(of: Http2Context) {
   return (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, rawHeaders: string[]) => {
     if (Object.keys(headers).length < rawHeaders.length / 2) Object.assign(headers, joinFields(rawHeaders));
     if (!isHost(headers[":authority"] ?? headers.host ?? "")) headers[":authority"] = "localhost";
-    const request = new Http2Request(stream, headers, { context, connection });
+    const request = new Http2Request(stream, headers, of);
     // If one packet opens and resets a stream, the stream is closed before the event `stream`.
     if (request.isDisconnected) return;
     // node:http2 limits the headers only after the client has acknowledged the settings, so check their size here.
@@ -75,11 +80,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   private writtenBytes = 0;
   private isResetting = false;
 
-  constructor(
-    stream: ServerHttp2Stream,
-    headers: IncomingHttpHeaders,
-    { context, connection }: { readonly context: RequestContext; readonly connection: Http2Connection },
-  ) {
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, { context, connection }: Http2Context) {
     super(stream, context);
     this.httpMethod = headers[":method"] ?? "";
     this.target = headers[":path"] ?? "/";

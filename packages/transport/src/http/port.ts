@@ -152,9 +152,9 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
       if (options.tls) socket.on("data", () => {});
       return;
     }
-    const http2 = new Http2Connection(socket, limits, openHttp2);
-    http2.session.once("stream", patchDenoStreamLeak).on("stream", http2Listener(context, http2));
-    connections.identify(socket, { http2 });
+    const connection = new Http2Connection(socket, limits, openHttp2);
+    connection.session.once("stream", patchDenoStreamLeak).on("stream", http2Listener({ context, connection }));
+    connections.identify(socket, { http2: connection });
   };
   const arrivals = new Arrivals();
   const serve = (socket: Socket, isHttp2: boolean) => arrivals.add(socket, isHttp2, () => serveNow(socket, isHttp2));

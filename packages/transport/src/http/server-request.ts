@@ -166,7 +166,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       });
   }
 
-  get client(): string | undefined {
+  private get client(): string | undefined {
     return this.context.limits.clientOf(this.peerAddress(), this.headers);
   }
 
