@@ -2,11 +2,6 @@ import type { DescField, DescMessage, DescOneof, Message } from "@bufbuild/proto
 import { reflect } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo, holdsJsonObject } from "./fields.ts";
 
-interface StructDetour {
-  readonly desc: DescMessage;
-  readonly restore: (message: Message) => void;
-}
-
 const STRUCT = "google.protobuf.Struct";
 
 /**
@@ -17,9 +12,9 @@ const STRUCT = "google.protobuf.Struct";
  * the caller decoded the original type, protobuf-es would convert the JSON object to a message and back at each
  * occurrence of the field. For example, a 52 KB request that repeats one field would take 30 seconds.
  */
-export function structDetour(desc: DescMessage): StructDetour | undefined {
+export function structDetour(desc: DescMessage) {
   if (fieldsWithStructs(desc).length === 0) return undefined;
-  return { desc: variantOf(desc, new Map()), restore: (message) => restore(desc, message) };
+  return { desc: variantOf(desc, new Map()), restore: (message: Message) => restore(desc, message) };
 }
 
 /** Returns whether protobuf-es merges repeated occurrences of the field into one JSON object. */

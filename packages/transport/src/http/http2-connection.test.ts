@@ -72,8 +72,8 @@ it("pauses the other connections that a caller had paused before", async () => {
   const first = await open(connectClient);
   const second = await open(connectClient);
   const other = await open(connectClient);
-  for (const { resume } of first.connection.pause("flood", false)) resume();
-  for (const { resume } of other.connection.pause("other", false)) resume();
+  for (const paused of first.connection.pause("flood", false)) paused.resume();
+  for (const paused of other.connection.pause("other", false)) paused.resume();
   expect(second.connection.pause("flood", true)).toHaveLength(2);
   expect(second.connection.pause("flood", true)).toHaveLength(0);
   for (const { client } of [first, second, other]) client.destroy();
