@@ -46,8 +46,8 @@ export const MAX_HEADER_BYTES = 32 * 1024;
 
 /**
  * The maximum number of open streams of one HTTP/2 connection. With a higher limit, a busy worker would serve fewer
- * calls per second (decision 12). With a lower limit, some calls would fail, because many clients and proxies assume
- * 100 until they have read the SETTINGS frame (RFC 9113, 6.5.2).
+ * calls per second (docs/decisions/0012-overload.md). With a lower limit, some calls would fail, because many clients
+ * and proxies assume 100 until they have read the SETTINGS frame (RFC 9113, 6.5.2).
  *
  * Do not lower this limit on an open connection. If a server lowers it, clients that use grpc-core stop sending.
  */
@@ -72,7 +72,7 @@ export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 
 /**
  * The memory limit of one connection, in units of 1,000,000 bytes. At this limit, node:http2 refuses all streams of the
- * connection, even of other clients behind the same proxy. So the limit must exceed `BODY_BYTES` and `RESPONSE_BYTES`.
+ * connection, even of other clients behind the same proxy. So it must exceed `BODY_BYTES` plus `RESPONSE_BYTES`.
  */
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 

@@ -147,7 +147,7 @@ const http1Connections = new WeakMap<Socket, Http1Connection>();
 
 /**
  * An HTTP/1.1 connection. Serves one request at a time, because node:http would serve all pipelined requests of a
- * packet, possibly thousands, in one turn (decision 12). Responds to requests that node:http refuses.
+ * packet, possibly thousands, in one turn. Responds to requests that node:http refuses.
  */
 export class Http1Connection {
   readonly peerAddress: string;

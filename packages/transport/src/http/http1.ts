@@ -29,7 +29,7 @@ export function http1Listener(context: RequestContext, expectation: "none" | "co
 
 const MALFORMED: Refusal = { kind: "malformed-http" };
 
-/** A proxy and the server could disagree about the end or the host of such a request (RFC 9112, 6.1 and 3.2). */
+/** A proxy and the server could disagree about the end or the host of an ambiguous request (RFC 9112, 6.1 and 3.2). */
 function refusalOfAmbiguous(req: IncomingMessage): Refusal | undefined {
   const { headers, httpVersion } = req;
   const { host, "transfer-encoding": coding } = headers;

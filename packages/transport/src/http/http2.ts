@@ -216,7 +216,7 @@ function skipError(stream: ServerHttp2Stream): void {
 }
 
 /**
- * Ends a closing connection in time. node:http2 itself would wait until the client has read all bytes.
+ * Ends a connection that does not close in time. node:http2 itself would wait until the client has read all bytes.
  *
  * @param stream a weak reference, so that the timer does not keep the unsent bytes in memory
  */

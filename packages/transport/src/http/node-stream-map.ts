@@ -50,7 +50,7 @@ class OpenStreams implements Streams {
  * Replaces the `Map` in which node:http2 keeps the open streams of a new session. V8 copies a `Map` to a new table after
  * a few insertions and deletions. The old table references the new table and the streams that were open at that time.
  * When one table has reached the old generation, each later table reaches the old generation as well, together with its
- * streams. Decision 12 has the measured gain.
+ * streams. Measured gain: docs/decisions/0012-overload.md.
  */
 export function replaceStreamMap(session: ServerHttp2Session): void {
   const state = privateValue(session, "state") as { streams?: Streams } | undefined;

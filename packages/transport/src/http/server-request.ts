@@ -268,7 +268,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     if (this.charge && this.isOver()) this.charge.release();
   }
 
-  /** Responds before the body has arrived. Closes the connection if it uses HTTP/1.1. Never throws. */
+  /** Does not wait for the body. Closes the connection if it uses HTTP/1.1. Never throws. */
   refuse(refusal: Refusal): void {
     try {
       this.respond(this.context.refuse(refusal, this.headers));

@@ -17,7 +17,7 @@ const PER_MS = 3;
 
 /**
  * The number of waiting calls that groups, and then the callers of each group, share equally. If more calls of a caller
- * wait, the server stops reading the connections of the caller (decision 12).
+ * wait, the server stops reading the connections of the caller.
  */
 const READ_AHEAD = 256;
 
@@ -116,7 +116,9 @@ class Group {
   }
 }
 
-/** Begins calls in a fair order (decision 12). While a worker has time, a call begins immediately. */
+/**
+ * Begins calls in a fair order (docs/decisions/0012-overload.md). While a worker has time, a call begins immediately.
+ */
 export class CallQueue {
   readonly #options: CallQueueOptions;
   readonly #max: number;

@@ -84,7 +84,8 @@ export class Call implements CallHead {
   }
 
   /**
-   * Prepares the call for `invoke`. Call `enter` when the body has arrived. From then on, the call is in flight.
+   * Prepares the call for `invoke`. Call `enter` when the body has arrived. Unless the method is open, the call then
+   * counts as in flight.
    *
    * @param method the method that `invoke` calls; undefined if the RPC is not served
    * @param header the initial response headers. The call modifies `header` and `trailer` in place
@@ -118,7 +119,7 @@ export class Call implements CallHead {
     unary.handler ??= intercepted(unary);
     try {
       const response = await unary.handler(new CallRequest(this, unary, message));
-      // An interceptor may have replaced them.
+      // An interceptor may have replaced the headers or the trailers.
       this.responseHeader = response.header;
       this.responseTrailer = response.trailer;
       return response.message as Message;

@@ -72,7 +72,7 @@ function respond(
   return { status, headers, body };
 }
 
-/** Such a body is not read to its end, so only a declared size is known. */
+/** A body that exceeds the limit is not read to its end, so at most its declared size is known. */
 function tooLarge(headers: HeaderRecord, maxBytes: number): RefusalError {
   const declared = Number(headers["content-length"]);
   const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";

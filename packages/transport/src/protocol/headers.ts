@@ -4,8 +4,8 @@ import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protoc
 import type { HeaderRecord } from "../http-types.ts";
 
 /**
- * `Headers.append` adds such a space if it joins a value and an empty value. HTTP/2 drops a header whose value begins or
- * ends with a space.
+ * `Headers.append` adds a space at an end if it joins a value and an empty value. HTTP/2 drops a header whose value
+ * begins or ends with a space.
  */
 const SPACE_AT_ENDS = /^[\t ]+|[\t ]+$/g;
 const PLAIN_NAME = /^[a-z0-9-]+$/;
