@@ -1,8 +1,16 @@
+import timers from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
-import { expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { type AuditEvent, AuditEventSchema } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { EXIT, Failure } from "./failures.ts";
 import { followEvents } from "./follow.ts";
+
+beforeEach(() => {
+  const { setTimeout } = timers;
+  vi.spyOn(timers, "setTimeout").mockImplementation((_, value, options) => setTimeout(1, value, options));
+});
+
+afterEach(() => void vi.restoreAllMocks());
 
 const event = (id: string): AuditEvent => create(AuditEventSchema, { id });
 const idsOf = ({ value }: IteratorResult<readonly AuditEvent[], void>) => (value ?? []).map(({ id }) => id);
@@ -23,7 +31,6 @@ function newTrail() {
     shownFirst: 10,
     signal: controller.signal,
     warn: (text) => void warnings.push(text),
-    intervalMs: 1,
   });
   return { events, failures, warnings, controller, next: async () => idsOf(await following.next()) };
 }

@@ -1,4 +1,4 @@
-import { setTimeout } from "node:timers/promises";
+import timers from "node:timers/promises";
 import type { AuditEvent } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { AuditFollower, type FollowerOptions, followPauseMs } from "../../operator/src/audit-follower.ts";
 import { EXIT, Failure } from "./failures.ts";
@@ -7,11 +7,6 @@ interface FollowOptions extends FollowerOptions {
   readonly signal: AbortSignal;
   /** Called with a message for the user when the service becomes unavailable, and again when the service is back. */
   readonly warn: (text: string) => void;
-  /**
-   * The pause between reads, in milliseconds. After the second and each following failure in a row, the pause doubles,
-   * up to 30 s. Default: 2000.
-   */
-  readonly intervalMs?: number;
 }
 
 /**
@@ -21,11 +16,11 @@ interface FollowOptions extends FollowerOptions {
  * @throws the reason of the signal when the signal aborts
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
-  const { signal, warn, intervalMs } = options;
+  const { signal, warn } = options;
   const follower = new AuditFollower(options);
   yield (await follower.next(signal)).toReversed();
   for (let failures = 0; ; ) {
-    await setTimeout(followPauseMs(failures, intervalMs), undefined, { signal }).catch(() => {
+    await timers.setTimeout(followPauseMs(failures), undefined, { signal }).catch(() => {
       throw signal.reason;
     });
     try {

@@ -1,15 +1,16 @@
+import timers from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
 import { Interrupted } from "../shell.ts";
 import { Patience, patiently } from "./patience.ts";
 
-/** Creates an error of the service. @param retryMs the delay that the service requests */
-function failing(code: Code, reason: string, retryMs?: number): ConnectError {
+/** Creates an error of the service. @param retryS the delay that the service requests, in seconds */
+function failing(code: Code, reason: string, retryS?: number): ConnectError {
   const error = new ConnectError("what went wrong", code);
   error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: "user-group-service" } });
-  if (retryMs !== undefined)
-    error.details.push({ desc: RetryInfoSchema, value: { retryDelay: { nanos: retryMs * 1e6 } } });
+  if (retryS !== undefined)
+    error.details.push({ desc: RetryInfoSchema, value: { retryDelay: { seconds: BigInt(retryS) } } });
   return error;
 }
 
@@ -23,24 +24,25 @@ const { signal } = new AbortController();
 afterEach(() => void vi.restoreAllMocks());
 
 describe("Patience", () => {
-  it("gives up after `patienceMs` without a success; delays that the service requests do not count", async () => {
+  it("gives up after five minutes without a success; delays that the service requests do not count", async () => {
     const pauses: [number, string][] = [];
     // Only the pauses take time. Each pause is a little longer than requested, as on a busy machine.
     let now = 0;
     vi.spyOn(performance, "now").mockImplementation(() => now);
+    vi.spyOn(timers, "setTimeout").mockResolvedValue(undefined);
     const onPause = (ms: number, reason: string) => {
       pauses.push([ms, reason]);
       now += ms + 1;
     };
-    const patience = new Patience({ signal, patienceMs: 300, onPause });
-    const limited = failing(Code.ResourceExhausted, "RATE_LIMITED", 300);
+    const patience = new Patience({ signal, onPause });
+    const limited = failing(Code.ResourceExhausted, "RATE_LIMITED", 301);
     await patience.wait(limited);
     await patience.wait(limited);
     expect(pauses).toEqual([
       [expect.any(Number), "RATE_LIMITED"],
       [expect.any(Number), "RATE_LIMITED"],
     ]);
-    for (const [ms] of pauses) expect(ms).toBeGreaterThanOrEqual(300);
+    for (const [ms] of pauses) expect(ms).toBeGreaterThanOrEqual(301_000);
     patience.reset();
     const away = failing(Code.Unavailable, "STORE_UNAVAILABLE");
     await expect(waitForever(patience, away)).rejects.toBe(away);

@@ -1,7 +1,8 @@
-import { setTimeout } from "node:timers/promises";
+import timers from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { failureDetails, type Reason, reasonOf, retryAfterMs } from "@user-group-service/client";
 
+/** The time after which retries stop if no call succeeds. Delays that the service requests do not count. */
 const PATIENCE_MS = 5 * 60_000;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 15_000;
@@ -24,11 +25,6 @@ const FULL: ReadonlySet<Reason | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEA
 
 export interface PatienceOptions {
   readonly signal: AbortSignal;
-  /**
-   * The time after which retries stop if no call succeeds, in milliseconds. Delays that the service requests do not
-   * count. Default: 5 minutes.
-   */
-  readonly patienceMs?: number | undefined;
   /** Called before each pause, with the length of the pause in milliseconds, and the reason. */
   readonly onPause?: (pauseMs: number, reason: string) => void;
 }
@@ -52,7 +48,7 @@ export class Patience {
     this.#failingSince = undefined;
   }
 
-  /** Pauses before a retry. @throws the error, if a retry does not help or `patienceMs` is over */
+  /** Pauses before a retry. @throws the error, if a retry does not help or `PATIENCE_MS` is over */
   async wait(error: unknown): Promise<void> {
     const { signal } = this.#options;
     if (!(error instanceof ConnectError) || signal.aborted || isFinal(error)) throw error;
@@ -63,26 +59,26 @@ export class Patience {
    * Pauses before a retry.
    *
    * @param atLeastMs the delay that the service requests
-   * @throws the error, if `patienceMs` is over
+   * @throws the error, if `PATIENCE_MS` is over
    */
   async pause(error: unknown, reason: string, atLeastMs: number): Promise<void> {
-    const { signal, patienceMs = PATIENCE_MS, onPause } = this.#options;
+    const { signal, onPause } = this.#options;
     const now = performance.now();
     this.#failingSince ??= now;
-    if (now - this.#failingSince > patienceMs) throw error;
+    if (now - this.#failingSince > PATIENCE_MS) throw error;
     const growing = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures) * (0.5 + Math.random() / 2);
     const pauseMs = Math.max(growing, atLeastMs);
     this.#failures += 1;
     onPause?.(pauseMs, reason);
-    // A delay that the service requests does not count towards `patienceMs`.
+    // A delay that the service requests does not count towards `PATIENCE_MS`.
     if (atLeastMs > 0) this.#failingSince += pauseMs;
-    await setTimeout(pauseMs, undefined, { signal }).catch(() => {
+    await timers.setTimeout(pauseMs, undefined, { signal }).catch(() => {
       throw signal.reason;
     });
   }
 }
 
-/** Repeats a call until it succeeds. @throws the last error, if a retry does not help or `patienceMs` is over */
+/** Repeats a call until it succeeds. @throws the last error, if a retry does not help or `PATIENCE_MS` is over */
 export async function patiently<T>(options: PatienceOptions, call: () => Promise<T>): Promise<T> {
   const patience = new Patience(options);
   for (;;) {

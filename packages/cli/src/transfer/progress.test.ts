@@ -1,12 +1,15 @@
 import { PassThrough } from "node:stream";
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { Progress } from "./progress.ts";
+
+afterEach(() => void vi.restoreAllMocks());
 
 /** Creates a `Progress`; the transfer has 1,000 groups. `at` sets the clock in seconds, and returns the new output. */
 function newProgress(isTTY: boolean, columns = 60) {
   const clock = { seconds: 100 };
+  vi.spyOn(performance, "now").mockImplementation(() => clock.seconds * 1000);
   const stream = Object.assign(new PassThrough(), { isTTY, columns });
-  const progress = new Progress(stream, "imported", { now: () => clock.seconds * 1000 });
+  const progress = new Progress(stream, "imported");
   const at = (seconds: number, groups: number, fraction: number | null = groups / 1000) => {
     clock.seconds = 100 + seconds;
     progress.show({ groups, fraction: fraction ?? undefined });

@@ -22,30 +22,23 @@ export class Progress {
   readonly #stream: Shell["stderr"];
   readonly #what: string;
   readonly #isTerminal: boolean;
-  readonly #now: () => number;
-  readonly #begun: number;
+  readonly #begun = performance.now();
   #beganAt: number | undefined;
-  #shownAt: number;
+  #shownAt = this.#begun;
   #note = "";
   #shown = 0;
 
-  /**
-   * @param what the verb at the start of the line, such as `imported`
-   * @param options `now` returns the time of a monotonic clock, in milliseconds
-   */
-  constructor(stream: Shell["stderr"], what: string, { now = () => performance.now() } = {}) {
+  /** @param what the verb at the start of the line, such as `imported` */
+  constructor(stream: Shell["stderr"], what: string) {
     this.#stream = stream;
     this.#what = what;
     this.#isTerminal = stream.isTTY === true;
-    this.#now = now;
-    this.#begun = now();
-    this.#shownAt = this.#begun;
   }
 
   /** Shows a position. Does nothing if the last update was too recent. */
   show(position: Position): void {
     this.#beganAt ??= position.fraction;
-    const now = this.#now();
+    const now = performance.now();
     if (now - this.#shownAt < (this.#isTerminal ? TERMINAL_MS : LINES_MS)) return;
     this.#shownAt = now;
     this.#write(this.#text(position, (now - this.#begun) / 1000));
@@ -56,7 +49,7 @@ export class Progress {
   pause(pauseMs: number, reason: string): void {
     if (pauseMs < 1000) return;
     this.#note = `, waiting ${duration(pauseMs / 1000)}: ${reason}`;
-    this.#shownAt = this.#now();
+    this.#shownAt = performance.now();
     this.#write(`waiting ${duration(pauseMs / 1000)}: ${reason}`);
   }
 

@@ -49,7 +49,7 @@ export interface Sending {
  * because a repeated import of a group changes nothing.
  *
  * @returns the results in the order of the groups
- * @throws ConnectError if the service rejects the whole request, or is unavailable for longer than `patienceMs`
+ * @throws ConnectError if the service rejects the whole request, or is unavailable for longer than five minutes
  * @throws Failure if a response lacks results
  */
 export async function sendGroups(groups: readonly ImportedUserGroup[], sending: Sending): Promise<GroupResult[]> {
