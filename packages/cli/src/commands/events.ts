@@ -3,6 +3,7 @@ import {
   WatchEventsRequest_Start as Start,
   WatchEventsResponseSchema,
 } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { callFailure } from "../connection/call-failure.ts";
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentOf, environmentOption, type Options } from "./options.ts";
@@ -26,7 +27,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
     const where = from ?? (follow ? "now" : "beginning");
     const start = STARTS.get(where);
     const environment = environmentOf(session, { env });
-    const { admin, failureOf } = await connect(session);
+    const { admin, connection } = await connect(session);
     const { signal } = shell;
     let cursor: string | undefined;
     const request = { ...(environment && { environment }), ...(start ? { start } : { cursor: where }) };
@@ -45,7 +46,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
         else if (!follow) break;
       }
     } catch (error) {
-      throw failureOf(error);
+      throw callFailure(error, connection, true);
     } finally {
       if (cursor !== undefined) session.out.note(`To continue: --from ${cursor}`);
     }

@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
-import { ConnectError } from "@connectrpc/connect";
-import { pages, reasonOf } from "@user-group-service/client";
+import { pages } from "@user-group-service/client";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { type TokenKey, type TokenKeyUse, TokenKeyUseSchema } from "../../../../gen/usergroup/admin/v1/token_key_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
@@ -10,7 +9,7 @@ import { timeText } from "../../../operator/src/times.ts";
 import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Column } from "../output/table.ts";
-import { type Clients, connect, type Session } from "../session.ts";
+import type { Session } from "../session.ts";
 import { patiently } from "../transfer/patience.ts";
 import { continuable, openTask, type Task } from "../transfer/target.ts";
 import { type DefineCommand, runs } from "./command.ts";
@@ -31,9 +30,9 @@ export const keysCommands: DefineCommand = (keys, shell) => {
 
   const check = keys.command("check").description("count the user groups that need each key; needs ADMIN_TOKEN");
   runs(check, shell, async (session) => {
-    const { admin } = await connect(session);
-    const { tokenKeys } = await admin.listTokenKeys({});
-    const { uses } = await pass(session, admin, { validateOnly: true });
+    const task = await openTask(session, "read");
+    const { tokenKeys } = await task.admin.listTokenKeys({});
+    const { uses } = await pass(session, task, { validateOnly: true });
     for (const { id } of tokenKeys) if (!uses.has(id)) uses.set(id, 0n);
     const rows = [...uses].map(([tokenKeyId, userGroupCount]) =>
       create(TokenKeyUseSchema, { tokenKeyId, userGroupCount }),
@@ -53,11 +52,11 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     .command("rotate")
     .description("encrypt every token with the first key of TOKEN_KEYS, and retire the other keys; needs ADMIN_TOKEN");
   runs(rotate, shell, async (session) => {
-    const { admin } = await connect(session);
-    const { tokenKeys, readTime } = await admin.listTokenKeys({});
+    const task = await openTask(session, "read");
+    const { tokenKeys, readTime } = await task.admin.listTokenKeys({});
     const current = tokenKeys.find(({ primary }) => primary)?.id ?? "";
     session.out.note(`The first key of TOKEN_KEYS is ${current}.`);
-    const { looked, reencrypted, failed } = await pass(session, admin, { validateOnly: false });
+    const { looked, reencrypted, failed } = await pass(session, task, { validateOnly: false });
     const retired: string[] = [];
     const say = async (text: string) => session.out.isJson || (await session.out.line(text));
     await say(`Read ${looked} user groups, and encrypted ${reencrypted} tokens with the key ${current}.`);
@@ -74,7 +73,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     let refusal: unknown;
     for (const { id } of tokenKeys.filter(({ primary, recorded }) => recorded && !primary)) {
       try {
-        await admin.retireTokenKey({ tokenKeyId: id, reencryptStartTime: readTime });
+        await task.admin.retireTokenKey({ tokenKeyId: id, reencryptStartTime: readTime });
         retired.push(id);
         await say(
           `No token needs the key ${id}: remove it from TOKEN_KEYS of every worker. Older backups of Redis still need this key.`,
@@ -108,12 +107,11 @@ interface Pass {
 /** Encrypts the tokens of all environments again. If `validateOnly` is set, only counts the tokens of each key. */
 async function pass(
   session: Session,
-  admin: Clients["admin"],
+  task: Task,
   { validateOnly }: { readonly validateOnly: boolean },
 ): Promise<Pass> {
-  const task = await openTask(session, "read");
   const found: Pass = { uses: new Map(), looked: 0n, reencrypted: 0n, failed: [] };
-  const environments = await environmentNames(admin);
+  const environments = await environmentNames(task.admin);
   await continuable(session, task, CONTINUE, async () => {
     for (const environment of environments) await passOver(environment, task, { found, validateOnly });
   });
@@ -122,12 +120,12 @@ async function pass(
 
 async function passOver(
   environment: EnvironmentName,
-  { admin, patience, progress }: Task,
+  { adminOnce, patience, progress }: Task,
   { found, validateOnly }: { readonly found: Pass; readonly validateOnly: boolean },
 ): Promise<void> {
   const name = formatEnvironmentName(environment);
-  const list: typeof admin.reencryptUserGroupTokens = (request) =>
-    patiently(patience, () => admin.reencryptUserGroupTokens(request));
+  const list: typeof adminOnce.reencryptUserGroupTokens = (request) =>
+    patiently(patience, () => adminOnce.reencryptUserGroupTokens(request));
   try {
     for await (const page of pages(list, { environment, validateOnly, pageSize: MAX_PAGE_SIZE })) {
       for (const { tokenKeyId, userGroupCount } of page.tokenKeyUses) {
@@ -148,7 +146,7 @@ async function passOver(
     }
   } catch (error) {
     // Ignore an environment that was deleted during the pass.
-    if (!(error instanceof ConnectError) || reasonOf(error) !== "ENVIRONMENT_NOT_FOUND") throw error;
+    if (!(error instanceof Failure) || error.detail.reason !== "ENVIRONMENT_NOT_FOUND") throw error;
   }
 }
 

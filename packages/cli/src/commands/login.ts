@@ -25,7 +25,7 @@ stores it in a file that only you can read.`,
     const url = await urlFor(session, name);
     const token = (await settings.givenToken()) ?? (await readToken(shell, "API token, or ADMIN_TOKEN"));
     const connection = await settings.connectionTo(url);
-    const caller = await clientsOf(connection, token, shell).admin.getCaller({});
+    const caller = await clientsOf(connection, { token, signal: shell.signal }).admin.getCaller({});
     const { serverName, ...files } = settings.tlsFiles();
     const paths = Object.entries(files).map(([key, file]) => [key, file && resolve(file)]);
     const profile: Profile = { url: url.href, token, serverName, ...Object.fromEntries(paths) };

@@ -8,7 +8,7 @@ import {
 } from "../../../../gen/grpc/health/v1/health_pb.ts";
 import { openTransport } from "../connection/transport.ts";
 import { EXIT, Failure } from "../failures.ts";
-import { explaining, type Session } from "../session.ts";
+import type { Session } from "../session.ts";
 import { urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { requestLocally } from "./ping-local.ts";
@@ -46,7 +46,7 @@ export const pingCommand: DefineCommand = (command, shell) => {
 
 async function check({ settings, shell: { signal } }: Session, { changes }: PingOptions): Promise<Answer> {
   const connection = await settings.connection();
-  const transport = explaining(connection, openTransport(connection, { token: undefined, signal, isRetrying: false }));
+  const transport = openTransport(connection, { token: undefined, signal, isRetrying: false });
   const { status } = await createClient(Health, transport).check({ service: changes ? "changes" : "" });
   return { where: urlText(connection), isReady: status === Status.SERVING };
 }

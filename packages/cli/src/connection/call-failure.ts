@@ -1,4 +1,4 @@
-import { Code, type ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import {
   connectionFaultOf,
@@ -68,15 +68,12 @@ const HINTS: { readonly [reason: string]: string } = {
 };
 
 /**
- * Converts the error of a call to a `Failure`.
+ * Converts a `ConnectError` to a `Failure`. Returns any other error unchanged.
  *
- * @param options `mayRepeat`: whether a retry is safe even if the service has already executed the call
+ * @param mayRepeat whether a retry is safe even if the service has already executed the call
  */
-export function callFailure(
-  error: ConnectError,
-  connection: Connection,
-  { mayRepeat = false }: { readonly mayRepeat?: boolean } = {},
-): Failure {
+export function callFailure(error: unknown, connection: Connection, mayRepeat: boolean): unknown {
+  if (!(error instanceof ConnectError)) return error;
   const details = failureDetails(error);
   return details ? answered(error, details) : unanswered(error, connection, mayRepeat ? undefined : "unknown");
 }

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
-import { retrying, withRequestIds } from "@user-group-service/client";
+import { isRepeatable, retrying, withRequestIds } from "@user-group-service/client";
 import packageJson from "../../../../package.json" with { type: "json" };
 import type { Connection } from "../settings.ts";
+import { callFailure } from "./call-failure.ts";
 
 /** The maximum number of attempts per call. The number is small because a person waits for the result. */
 const MAX_TRIES = 4;
@@ -15,20 +16,19 @@ export interface TransportOptions {
   readonly signal: AbortSignal;
   /** Whether to retry failed calls that are safe to repeat. Default: yes. */
   readonly isRetrying?: boolean;
-  /**
-   * Whether to send and receive JSON instead of binary messages. Set this if a string may start with U+FEFF, because
-   * protobuf-es drops this character from binary messages. Default: no.
-   */
-  readonly isJson?: boolean;
 }
 
-/** Opens a Connect transport over HTTP/1.1, which every proxy forwards. */
+/**
+ * Opens a Connect transport over HTTP/1.1, which every proxy forwards. A failed unary call throws a `Failure`, whose
+ * cause is the `ConnectError`.
+ */
 export function openTransport(connection: Connection, options: TransportOptions): Transport {
   const { url, ca, cert, key, serverName, timeoutMs } = connection;
-  return createConnectTransport({
+  const transport = createConnectTransport({
     baseUrl: url.href,
     httpVersion: "1.1",
-    useBinaryFormat: options.isJson !== true,
+    // protobuf-es drops a leading U+FEFF from the strings of binary messages.
+    useBinaryFormat: false,
     defaultTimeoutMs: timeoutMs,
     // The largest responses are pages of groups, with a few MiB at most.
     readMaxBytes: 64 * 1024 * 1024,
@@ -43,6 +43,16 @@ export function openTransport(connection: Connection, options: TransportOptions)
       ...(options.isRetrying === false ? [] : [retrying({ maxTries: MAX_TRIES })]),
     ],
   });
+  return {
+    ...transport,
+    unary: async (method, ...rest) => {
+      try {
+        return await transport.unary(method, ...rest);
+      } catch (error) {
+        throw callFailure(error, connection, isRepeatable(method));
+      }
+    },
+  };
 }
 
 function presenting({ token, signal }: TransportOptions): Interceptor {

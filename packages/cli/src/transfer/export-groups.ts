@@ -67,7 +67,7 @@ async function writeAll(given: {
   readonly output: OutputFile | undefined;
 }): Promise<number> {
   const { session, flags, format, target, state, output } = given;
-  const { admin, connection, environment, name, patience, progress } = target;
+  const { adminOnce, connection, environment, name, patience, progress } = target;
   const { prefix = "", includeTokens = false, restart = false } = flags;
   const binding = {
     url: connection.url.href,
@@ -76,7 +76,7 @@ async function writeAll(given: {
   };
   const read = (pageToken: string): Page => {
     const request = { environment, pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens };
-    const page = patiently(patience, () => admin.exportUserGroups(request, { timeoutMs: TIMEOUT_MS }));
+    const page = patiently(patience, () => adminOnce.exportUserGroups(request, { timeoutMs: TIMEOUT_MS }));
     // The caller awaits this promise later. If the promise is rejected before that and has no handler, the rejection
     // crashes the process.
     page.catch(() => {});

@@ -48,7 +48,7 @@ export async function importGroups(session: Session, file: string | undefined, f
   requireOneInput(file, flags);
   const isChanging = !flags.dryRun && !flags.verify;
   const target = await openTarget(session, environmentOf(session, flags), isChanging ? "imported" : "compared");
-  const { admin, connection, patience, progress } = target;
+  const { adminOnce, connection, patience, progress } = target;
   const source =
     file === undefined
       ? await openExplo(flags, { env: shell.env, ...patience })
@@ -78,7 +78,7 @@ export async function importGroups(session: Session, file: string | undefined, f
       const before = await state?.claim(binding, flags.restart === true);
       const skip = before?.records ?? 0;
       const counts: Counts = { ...(before?.counts ?? NO_COUNTS) };
-      const options = { admin, settings, patience, seen, skip };
+      const options = { adminOnce, settings, patience, seen, skip };
       try {
         await rejects?.begin(before?.rejectsBytes ?? 0);
         for await (const { done, records } of importRecords(source, options)) {

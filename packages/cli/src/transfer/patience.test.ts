@@ -2,20 +2,21 @@ import timers from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import { EXIT, Failure } from "../failures.ts";
 import { Interrupted } from "../shell.ts";
 import { Patience, patiently } from "./patience.ts";
 
 /** Creates an error of the service. @param retryS the delay that the service requests, in seconds */
-function failing(code: Code, reason: string, retryS?: number): ConnectError {
+function failing(code: Code, reason: string, retryS?: number): Failure {
   const error = new ConnectError("what went wrong", code);
   error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: "user-group-service" } });
   if (retryS !== undefined)
     error.details.push({ desc: RetryInfoSchema, value: { retryDelay: { seconds: BigInt(retryS) } } });
-  return error;
+  return new Failure("what went wrong", { exitCode: EXIT.unavailable, reason, cause: error });
 }
 
 /** Calls `wait` with the error until `wait` throws. */
-async function waitForever(patience: Patience, error: ConnectError): Promise<never> {
+async function waitForever(patience: Patience, error: Failure): Promise<never> {
   for (;;) await patience.wait(error);
 }
 

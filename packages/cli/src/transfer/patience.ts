@@ -1,6 +1,7 @@
 import timers from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { failureDetails, type Reason, reasonOf, retryAfterMs } from "@user-group-service/client";
+import { retryAfterMs } from "@user-group-service/client";
+import { Failure } from "../failures.ts";
 
 /** The time after which retries stop if no call succeeds. Delays that the service requests do not count. */
 const PATIENCE_MS = 5 * 60_000;
@@ -21,7 +22,7 @@ const FINAL: ReadonlySet<Code> = new Set([
 ]);
 
 /** Reasons of RESOURCE_EXHAUSTED errors for which a retry does not help. */
-const FULL: ReadonlySet<Reason | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEADER_TOO_LARGE", "ENVIRONMENT_FULL"]);
+const FULL: ReadonlySet<string | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEADER_TOO_LARGE", "ENVIRONMENT_FULL"]);
 
 export interface PatienceOptions {
   readonly signal: AbortSignal;
@@ -50,9 +51,10 @@ export class Patience {
 
   /** Pauses before a retry. @throws the error, if a retry does not help or `PATIENCE_MS` is over */
   async wait(error: unknown): Promise<void> {
-    const { signal } = this.#options;
-    if (!(error instanceof ConnectError) || signal.aborted || isFinal(error)) throw error;
-    await this.pause(error, failureDetails(error)?.reason ?? Code[error.code], retryAfterMs(error) ?? 0);
+    const { reason, cause } = error instanceof Failure ? error.detail : {};
+    if (!(cause instanceof ConnectError) || this.#options.signal.aborted) throw error;
+    if (FINAL.has(cause.code) || FULL.has(reason)) throw error;
+    await this.pause(error, reason ?? Code[cause.code], retryAfterMs(cause) ?? 0);
   }
 
   /**
@@ -88,8 +90,4 @@ export async function patiently<T>(options: PatienceOptions, call: () => Promise
       await patience.wait(error);
     }
   }
-}
-
-function isFinal(error: ConnectError): boolean {
-  return FINAL.has(error.code) || FULL.has(reasonOf(error));
 }

@@ -1,13 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { type Duration, durationMs, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
-import { ConnectError } from "@connectrpc/connect";
-import { reasonOf } from "@user-group-service/client";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import { confirm } from "../questions.ts";
-import { connect, type Session } from "../session.ts";
+import type { Session } from "../session.ts";
 import { patiently } from "./patience.ts";
 import { count } from "./progress.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
@@ -34,10 +32,7 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   const { shell, out } = session;
   const { prefix = "", grace } = given;
   const target = await openTarget(session, given.environment, "read");
-  const { snapshotTime } = await (await connect(session)).admin.exportUserGroups({
-    environment: target.environment,
-    pageSize: 1,
-  });
+  const { snapshotTime } = await target.admin.exportUserGroups({ environment: target.environment, pageSize: 1 });
   const now = timestampMs(snapshotTime as Timestamp);
   const before = Math.min(now, given.before ? timestampMs(given.before) : now);
   const time = new Date(before).toISOString();
@@ -94,15 +89,15 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
  * @returns false if the stored group cannot be read
  */
 async function revoke(
-  { admin, environment, patience }: Target,
+  { adminOnce, environment, patience }: Target,
   userGroupId: string,
   previousTokenTtl: Duration | undefined,
 ): Promise<boolean> {
   const request = { environment, userGroupId, previousTokenTtl, requestId: randomUUID() };
   try {
-    await patiently(patience, () => admin.revokeUserGroupTokens(request));
+    await patiently(patience, () => adminOnce.revokeUserGroupTokens(request));
   } catch (error) {
-    const reason = error instanceof ConnectError ? reasonOf(error) : undefined;
+    const reason = error instanceof Failure ? error.detail.reason : undefined;
     if (reason === "RECORD_UNREADABLE") return false;
     if (reason !== "USER_GROUP_NOT_FOUND") throw error;
   }

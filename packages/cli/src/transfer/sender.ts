@@ -1,14 +1,12 @@
-import type { Client } from "@connectrpc/connect";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { failureDetails, reasonOf } from "@user-group-service/client";
-import { BadRequestSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
-import type { AdminService, ImportUserGroupsRequest } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import type { ImportUserGroupsRequest } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import {
   type ImportedUserGroup,
   type ImportResult,
   ImportResult_Outcome as Outcome,
 } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { EXIT, Failure } from "../failures.ts";
+import type { Clients } from "../session.ts";
 import { Patience, type PatienceOptions } from "./patience.ts";
 
 export type Fate = "created" | "updated" | "unchanged" | "tokenNewer" | "suspended" | "rejected";
@@ -38,8 +36,7 @@ const FATES: { readonly [outcome in Outcome]?: Fate } = {
 /** The codes of failed groups for which a retry may succeed. */
 const REPEATED: ReadonlySet<number> = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Aborted]);
 
-export interface Sending {
-  readonly admin: Client<typeof AdminService>;
+export interface Sending extends Pick<Clients, "adminOnce"> {
   readonly settings: ImportSettings;
   readonly patience: PatienceOptions;
 }
@@ -49,8 +46,7 @@ export interface Sending {
  * because a repeated import of a group changes nothing.
  *
  * @returns the results in the order of the groups
- * @throws ConnectError if the service rejects the whole request, or is unavailable for longer than five minutes
- * @throws Failure if a response lacks results
+ * @throws Failure if the service rejects the whole request, or is unavailable for longer than five minutes
  */
 export async function sendGroups(groups: readonly ImportedUserGroup[], sending: Sending): Promise<GroupResult[]> {
   const results: Results = new Map();
@@ -66,15 +62,17 @@ async function sendAll(groups: readonly ImportedUserGroup[], results: Results, s
     if (!first) return;
     try {
       const again = await sendOnce(left, results, sending);
-      if (again) await patience.pause(new ConnectError(again.message, Code.Unavailable), again.reason, 0);
+      if (again) await patience.pause(unavailable(again), again.reason, 0);
       else patience.reset();
     } catch (error) {
-      if (!(error instanceof ConnectError)) throw error;
+      if (!(error instanceof Failure)) throw error;
       if (rejectNamed(error, left, results)) continue;
-      const isTooLarge = reasonOf(error) === "MESSAGE_TOO_LARGE";
+      const { reason, cause } = error.detail;
+      const isTooLarge = reason === "MESSAGE_TOO_LARGE";
+      const isTooSlow = cause instanceof ConnectError && cause.code === Code.DeadlineExceeded;
       if (isTooLarge && left.length === 1) {
         results.set(first, rejected("MESSAGE_TOO_LARGE", "the group is larger than the largest request"));
-      } else if (left.length === 1 || !(isTooLarge || error.code === Code.DeadlineExceeded)) {
+      } else if (left.length === 1 || !(isTooLarge || isTooSlow)) {
         await patience.wait(error);
       } else {
         const half = Math.ceil(left.length / 2);
@@ -89,9 +87,9 @@ async function sendAll(groups: readonly ImportedUserGroup[], results: Results, s
 async function sendOnce(
   userGroups: ImportedUserGroup[],
   results: Results,
-  { admin, settings, patience: { signal } }: Sending,
+  { adminOnce, settings }: Sending,
 ): Promise<ImportResult["failure"]> {
-  const answer = await admin.importUserGroups({ ...settings, userGroups }, { signal, timeoutMs: TIMEOUT_MS });
+  const answer = await adminOnce.importUserGroups({ ...settings, userGroups }, { timeoutMs: TIMEOUT_MS });
   if (answer.results.length !== userGroups.length)
     throw new Failure(`the service returned ${answer.results.length} results for ${userGroups.length} groups`, {
       exitCode: EXIT.failed,
@@ -109,20 +107,21 @@ async function sendOnce(
 }
 
 /** Rejects the groups that the error of a request names. @returns false if the error names no group */
-function rejectNamed(error: ConnectError, groups: readonly ImportedUserGroup[], results: Results): boolean {
-  if (error.code !== Code.InvalidArgument) return false;
+function rejectNamed({ detail }: Failure, groups: readonly ImportedUserGroup[], results: Results): boolean {
+  const { reason = "", violations = [] } = detail;
   const problems = new Map<ImportedUserGroup, string[]>();
-  for (const { fieldViolations } of error.findDetails(BadRequestSchema)) {
-    for (const { field, description } of fieldViolations) {
-      const [, index, name = ""] = /^user_groups\[(\d+)\]\.?(.*)$/.exec(field) ?? [];
-      const group = groups[Number(index)];
-      if (!group) return false;
-      problems.set(group, [...(problems.get(group) ?? []), `${name}: ${description}`]);
-    }
+  for (const { field, description } of violations) {
+    const [, index, name = ""] = /^user_groups\[(\d+)\]\.?(.*)$/.exec(field) ?? [];
+    const group = groups[Number(index)];
+    if (!group) return false;
+    problems.set(group, [...(problems.get(group) ?? []), `${name}: ${description}`]);
   }
-  const reason = failureDetails(error)?.reason ?? "";
   for (const [group, texts] of problems) results.set(group, rejected(reason, texts.join("; ")));
   return problems.size > 0;
+}
+
+function unavailable({ message, reason }: NonNullable<ImportResult["failure"]>): Failure {
+  return new Failure(message, { exitCode: EXIT.unavailable, reason });
 }
 
 function rejected(reason: string, message: string): GroupResult {
