@@ -7,7 +7,7 @@ import type { Session } from "../session.ts";
 import { ttlOf } from "../times.ts";
 import { type ExploFlags, openExplo } from "./explo-source.ts";
 import { type Counts, groupReport, NO_COUNTS, report } from "./import-report.ts";
-import { type Done, importRecords } from "./importer.ts";
+import { importRecords } from "./importer.ts";
 import { openInputFile } from "./input-file.ts";
 import type { FileFormat, GroupSource } from "./records.ts";
 import { RejectsFile } from "./rejects.ts";
@@ -48,7 +48,7 @@ export async function importGroups(session: Session, file: string | undefined, f
   requireOneInput(file, flags);
   const isChanging = !flags.dryRun && !flags.verify;
   const target = await openTarget(session, environmentOf(session, flags), isChanging ? "imported" : "compared");
-  const { adminOnce, connection, patience, progress } = target;
+  const { connection, patience, progress } = target;
   const source =
     file === undefined
       ? await openExplo(flags, { env: shell.env, ...patience })
@@ -78,7 +78,7 @@ export async function importGroups(session: Session, file: string | undefined, f
       const before = await state?.claim(binding, flags.restart === true);
       const skip = before?.records ?? 0;
       const counts: Counts = { ...(before?.counts ?? NO_COUNTS) };
-      const options = { adminOnce, settings, patience, seen, skip };
+      const options = { target, settings, seen, skip };
       try {
         await rejects?.begin(before?.rejectsBytes ?? 0);
         for await (const { done, records } of importRecords(source, options)) {
@@ -87,7 +87,7 @@ export async function importGroups(session: Session, file: string | undefined, f
             counts[each.result.fate] += 1;
             await shown.add(each);
           }
-          await rejects?.add(rejectsOf(done));
+          await rejects?.add(done);
           const rejectsBytes = rejects?.bytes ?? 0;
           // If no group has been rejected yet, a run that continues the import may use another file for rejected
           // groups.
@@ -135,12 +135,6 @@ async function reportExtra(
     }
   }
   return extra;
-}
-
-function rejectsOf(done: readonly Done[]) {
-  return done
-    .filter(({ result }) => result.fate === "rejected")
-    .map(({ record, result }) => ({ record, reason: result.reason ?? "" }));
 }
 
 function tooMany(rejected: number, most: number, rejects: RejectsFile | undefined): Failure {

@@ -62,7 +62,7 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   };
   try {
     for await (const record of source.records) {
-      options.patience.signal.throwIfAborted();
+      options.target.patience.signal.throwIfAborted();
       const content = uniqueContent(record.content, options.seen);
       if (count >= options.skip) {
         const size = content.group ? content.size : 0;
@@ -93,10 +93,10 @@ function uniqueContent(content: GroupContent, seen: SeenIds): GroupContent {
 
 async function send(records: readonly GroupRecord[], sending: Sending): Promise<readonly Done[]> {
   const groups = records.flatMap(({ content }) => content.group ?? []);
-  const results = (groups.length === 0 ? [] : await sendGroups(groups, sending)).values();
+  const results = await sendGroups(groups, sending);
   return records.map((record): Done => {
     const { group, problem } = record.content;
-    if (group) return { record, result: results.next().value as GroupResult };
+    if (group) return { record, result: results.get(group) as GroupResult };
     return { record, result: { fate: "rejected", changedFields: [], reason: problem } };
   });
 }

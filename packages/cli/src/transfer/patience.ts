@@ -43,12 +43,6 @@ export class Patience {
     this.#options = options;
   }
 
-  /** Call this after each success. */
-  reset(): void {
-    this.#failures = 0;
-    this.#failingSince = undefined;
-  }
-
   /** Pauses before a retry. @throws the error, if a retry does not help or `PATIENCE_MS` is over */
   async wait(error: unknown): Promise<void> {
     const { reason, cause } = error instanceof Failure ? error.detail : {};

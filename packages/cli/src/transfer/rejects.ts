@@ -4,7 +4,7 @@ import { CONTINUE, usageFailure } from "../failures.ts";
 import { printable } from "../output/printable.ts";
 import { GrowingFile } from "./growing-file.ts";
 import { REMARK } from "./header.ts";
-import type { GroupRecord } from "./records.ts";
+import type { Done } from "./importer.ts";
 
 /**
  * The file of rejected records. The file starts with the first lines of the input. The rejected records follow. Before
@@ -37,11 +37,13 @@ export class RejectsFile extends GrowingFile {
     }
   }
 
-  async add(rejects: readonly { readonly record: GroupRecord; readonly reason: string }[]): Promise<void> {
+  /** Appends the rejected records of `done`. */
+  async add(done: readonly Done[]): Promise<void> {
+    const rejects = done.filter(({ result }) => result.fate === "rejected");
     if (rejects.length === 0) return;
     const parts: Uint8Array[] = this.bytes === 0 ? this.#firstLines.map((line) => Buffer.from(`${line}\n`)) : [];
-    for (const { record, reason } of rejects) {
-      parts.push(Buffer.from(`${REMARK}line ${record.line}: ${printable(reason)}\n`));
+    for (const { record, result } of rejects) {
+      parts.push(Buffer.from(`${REMARK}line ${record.line}: ${printable(result.reason ?? "")}\n`));
       if (record.raw) parts.push(record.raw, Buffer.from("\n"));
     }
     await this.append(Buffer.concat(parts));

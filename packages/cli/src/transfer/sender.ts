@@ -6,8 +6,8 @@ import {
   ImportResult_Outcome as Outcome,
 } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { EXIT, Failure } from "../failures.ts";
-import type { Clients } from "../session.ts";
-import { Patience, type PatienceOptions } from "./patience.ts";
+import { Patience } from "./patience.ts";
+import type { Target } from "./target.ts";
 
 export type Fate = "created" | "updated" | "unchanged" | "tokenNewer" | "suspended" | "rejected";
 
@@ -18,6 +18,7 @@ export interface GroupResult {
   readonly reason?: string;
 }
 
+/** The result of each group that was imported or rejected. */
 type Results = Map<ImportedUserGroup, GroupResult>;
 
 export type ImportSettings = Omit<Partial<ImportUserGroupsRequest>, "$typeName" | "userGroups">;
@@ -36,34 +37,29 @@ const FATES: { readonly [outcome in Outcome]?: Fate } = {
 /** The codes of failed groups for which a retry may succeed. */
 const REPEATED: ReadonlySet<number> = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Aborted]);
 
-export interface Sending extends Pick<Clients, "adminOnce"> {
+export interface Sending {
+  readonly target: Target;
   readonly settings: ImportSettings;
-  readonly patience: PatienceOptions;
 }
 
 /**
  * Imports at most 500 groups. Retries temporary failures until each group is imported or rejected. A retry is safe,
  * because a repeated import of a group changes nothing.
  *
- * @returns the results in the order of the groups
  * @throws Failure if the service rejects the whole request, or is unavailable for longer than five minutes
  */
-export async function sendGroups(groups: readonly ImportedUserGroup[], sending: Sending): Promise<GroupResult[]> {
-  const results: Results = new Map();
-  await sendAll(groups, results, sending);
-  return groups.map((group) => results.get(group) as GroupResult);
-}
-
-async function sendAll(groups: readonly ImportedUserGroup[], results: Results, sending: Sending): Promise<void> {
-  const patience = new Patience(sending.patience);
+export async function sendGroups(
+  groups: readonly ImportedUserGroup[],
+  sending: Sending,
+  results: Results = new Map(),
+): Promise<Results> {
+  const patience = new Patience(sending.target.patience);
   for (;;) {
     const left = groups.filter((group) => !results.has(group));
     const [first] = left;
-    if (!first) return;
+    if (!first) return results;
     try {
-      const again = await sendOnce(left, results, sending);
-      if (again) await patience.pause(unavailable(again), again.reason, 0);
-      else patience.reset();
+      await sendOnce(left, results, sending);
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       if (rejectNamed(error, left, results)) continue;
@@ -76,20 +72,20 @@ async function sendAll(groups: readonly ImportedUserGroup[], results: Results, s
         await patience.wait(error);
       } else {
         const half = Math.ceil(left.length / 2);
-        await sendAll(left.slice(0, half), results, sending);
-        await sendAll(left.slice(half), results, sending);
+        await sendGroups(left.slice(0, half), sending, results);
+        await sendGroups(left.slice(half), sending, results);
       }
     }
   }
 }
 
-/** Sends groups once. @returns the failure of a group that must be sent again. Undefined if all groups have a result */
+/** Sends groups once. @throws Failure if the call fails, or if a group must be sent again */
 async function sendOnce(
   userGroups: ImportedUserGroup[],
   results: Results,
-  { adminOnce, settings }: Sending,
-): Promise<ImportResult["failure"]> {
-  const answer = await adminOnce.importUserGroups({ ...settings, userGroups }, { timeoutMs: TIMEOUT_MS });
+  { target, settings }: Sending,
+): Promise<void> {
+  const answer = await target.adminOnce.importUserGroups({ ...settings, userGroups }, { timeoutMs: TIMEOUT_MS });
   if (answer.results.length !== userGroups.length)
     throw new Failure(`the service returned ${answer.results.length} results for ${userGroups.length} groups`, {
       exitCode: EXIT.failed,
@@ -103,7 +99,10 @@ async function sendOnce(
     else if (failure && REPEATED.has(failure.code)) again = failure;
     else results.set(group, rejected(failure?.reason ?? "UNKNOWN", failure?.message ?? `the outcome is ${outcome}`));
   }
-  return again;
+  if (!again) return;
+  const { message, reason } = again;
+  const cause = new ConnectError(message, Code.Unavailable);
+  throw new Failure(message, { exitCode: EXIT.unavailable, reason, cause });
 }
 
 /** Rejects the groups that the error of a request names. @returns false if the error names no group */
@@ -118,10 +117,6 @@ function rejectNamed({ detail }: Failure, groups: readonly ImportedUserGroup[], 
   }
   for (const [group, texts] of problems) results.set(group, rejected(reason, texts.join("; ")));
   return problems.size > 0;
-}
-
-function unavailable({ message, reason }: NonNullable<ImportResult["failure"]>): Failure {
-  return new Failure(message, { exitCode: EXIT.unavailable, reason });
 }
 
 function rejected(reason: string, message: string): GroupResult {
