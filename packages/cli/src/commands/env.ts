@@ -1,14 +1,13 @@
-import type { MessageShape } from "@bufbuild/protobuf";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { isNotFound } from "../failures.ts";
 import { confirm } from "../questions.ts";
-import { type Clients, connect } from "../session.ts";
+import { connect } from "../session.ts";
 import { commandGroup, runs } from "./command.ts";
 import { type Options, parseEnvironment, yesOption } from "./options.ts";
 import { rpcCommand } from "./rpc-command.ts";
 
-const { createEnvironment, deleteEnvironment, getEnvironment, listEnvironments } = AdminService.method;
+const { createEnvironment, getEnvironment, listEnvironments } = AdminService.method;
 
 const NAMED = "NAME, NAME/Customer or NAME/Testing";
 
@@ -32,33 +31,24 @@ export const envCommands = commandGroup("environments", {
       .addOption(yesOption());
     runs(command, shell, async (session, name: string, { force = false, yes }: Options) => {
       const environment = parseEnvironment(name);
-      const clients = await connect(session);
+      const { admin } = await connect(session);
       const id = formatEnvironmentName(environment);
       const groups = force ? "its user groups, " : "";
       const consequence = `This permanently deletes the environment ${id}: ${groups}its API tokens and its user group tokens`;
       await confirm(shell, { what: `the environment ${id}`, id, consequence }, yes);
-      await deleteAll(clients, { environment, force }, (left) => session.out.note(`${left} user groups left`));
+      for (let isFirst = true; ; isFirst = false) {
+        try {
+          const { done, remainingUserGroups } = await admin.deleteEnvironment({ environment, force });
+          if (done) break;
+          session.out.note(`${remainingUserGroups} user groups left`);
+        } catch (error) {
+          // If the response of the previous call was lost, that call may still have deleted the environment.
+          if (isFirst || !isNotFound(error)) throw error;
+          break;
+        }
+      }
       if (session.out.isJson) await session.out.line("{}");
       session.out.note(`The environment ${id} is deleted.`);
     });
   },
 });
-
-/** Repeats the call until the environment is deleted. @param progress receives the number of remaining user groups */
-async function deleteAll(
-  { admin }: Clients,
-  request: Omit<MessageShape<typeof deleteEnvironment.input>, "$typeName">,
-  progress: (left: bigint) => void,
-): Promise<void> {
-  for (let calls = 1; ; calls++) {
-    try {
-      const { done, remainingUserGroups } = await admin.deleteEnvironment(request);
-      if (done) return;
-      progress(remainingUserGroups);
-    } catch (error) {
-      // If the response of the previous call was lost, the previous call may still have deleted the environment.
-      if (calls > 1 && isNotFound(error)) return;
-      throw error;
-    }
-  }
-}
