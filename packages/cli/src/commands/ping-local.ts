@@ -11,13 +11,10 @@ const EVERYWHERE = new Set(["0.0.0.0", "::"]);
  * Requests a health endpoint of the service on this machine. The environment variables contain the settings of this
  * service, such as the port. The health check of the container calls this function.
  *
- * @returns the URL, and whether the response is 200
+ * @returns the URL, and whether the status of the response is 200
  * @throws Failure if the service does not respond
  */
-export async function requestLocally(
-  { shell, settings }: Session,
-  path: string,
-): Promise<{ url: string; isOk: boolean }> {
+export async function checkLocally({ shell, settings }: Session, path: string) {
   const url = urlOf(shell.env);
   const { timeoutMs } = await settings.connectionTo(url);
   const signal = AbortSignal.any([shell.signal, AbortSignal.timeout(timeoutMs)]);
@@ -28,7 +25,7 @@ export async function requestLocally(
   try {
     const [response] = (await once(request, "response")) as [IncomingMessage];
     response.resume();
-    return { url: url.origin, isOk: response.statusCode === 200 };
+    return { where: url.origin, isReady: response.statusCode === 200 };
   } catch (error) {
     if (shell.signal.aborted) throw shell.signal.reason;
     const { code, message } = error as { code?: string; message: string };

@@ -11,7 +11,7 @@ import { EXIT, Failure } from "../failures.ts";
 import type { Session } from "../session.ts";
 import { urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
-import { requestLocally } from "./ping-local.ts";
+import { checkLocally } from "./ping-local.ts";
 
 interface PingOptions {
   readonly changes?: boolean;
@@ -30,7 +30,8 @@ export const pingCommand: DefineCommand = (command, shell) => {
   runs(command, shell, async (session, options: PingOptions) => {
     const { changes, live, local } = options;
     const started = performance.now();
-    const { where, isReady } = await (local ? checkLocally : check)(session, options);
+    const path = live ? "/healthz" : changes ? "/readyz?changes" : "/readyz";
+    const { where, isReady } = await (local ? checkLocally(session, path) : check(session, options));
     if (!isReady && (!live || local))
       throw new Failure(`${where} responds, but is not ready: ${changes ? "changes" : "reads"} fail`, {
         exitCode: EXIT.unavailable,
@@ -44,19 +45,9 @@ export const pingCommand: DefineCommand = (command, shell) => {
   });
 };
 
-async function check({ settings, shell: { signal } }: Session, { changes }: PingOptions): Promise<Answer> {
+async function check({ settings, shell: { signal } }: Session, { changes }: PingOptions) {
   const connection = await settings.connection();
   const transport = openTransport(connection, { token: undefined, signal, isRetrying: false });
   const { status } = await createClient(Health, transport).check({ service: changes ? "changes" : "" });
   return { where: urlText(connection), isReady: status === Status.SERVING };
-}
-
-async function checkLocally(session: Session, { changes, live }: PingOptions): Promise<Answer> {
-  const { url, isOk } = await requestLocally(session, live ? "/healthz" : changes ? "/readyz?changes" : "/readyz");
-  return { where: url, isReady: isOk };
-}
-
-interface Answer {
-  readonly where: string;
-  readonly isReady: boolean;
 }
