@@ -157,11 +157,7 @@ export class Settings {
    * @throws Failure if the API token or the file with the API token is not valid
    */
   async givenToken(): Promise<string | undefined> {
-    return tokenFrom(this.#env, {
-      file: this.#options.tokenFile,
-      variable: "UGS_TOKEN",
-      fileVariable: "UGS_TOKEN_FILE",
-    });
+    return tokenFrom(this.#env, "UGS_TOKEN", this.#options.tokenFile);
   }
 
   /**
@@ -222,22 +218,16 @@ export function isLoopback({ hostname }: URL): boolean {
   return isIP(hostname) === 4 && hostname.startsWith("127.");
 }
 
-interface TokenSources {
-  readonly file: string | undefined;
-  readonly variable: string;
-  readonly fileVariable: string;
-}
-
 /**
- * Reads a token from the first source that is set: `file`, `variable`, `fileVariable`. An empty variable counts as
- * unset. Returns undefined if no source is set.
+ * Reads a token from the first source that is set: `file`, the variable, the file in the variable with the suffix
+ * `_FILE`. An empty variable counts as unset. Returns undefined if no source is set.
  *
  * @throws Failure if the text is not a token, or if the file with the token cannot be read
  */
-export async function tokenFrom(env: Shell["env"], { file, variable, fileVariable }: TokenSources) {
+export async function tokenFrom(env: Shell["env"], variable: "UGS_TOKEN" | "UGS_EXPLO_TOKEN", file?: string) {
   const text = env[variable];
   if (file === undefined && text) return parseToken(variable, text);
-  const path = file ?? (env[fileVariable] || undefined);
+  const path = file ?? (env[`${variable}_FILE`] || undefined);
   return path === undefined ? undefined : parseToken(path, await readSecretFile(path));
 }
 

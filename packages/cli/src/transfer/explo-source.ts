@@ -32,11 +32,7 @@ export async function openExplo(
   const pageSize = flags.exploPageSize === undefined ? MAX_PAGE_SIZE : Number(flags.exploPageSize);
   if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > MAX_PAGE_SIZE)
     throw usageFailure(`--explo-page-size must be a whole number from 1 to ${MAX_PAGE_SIZE}`);
-  const token = await tokenFrom(env, {
-    file: flags.exploTokenFile,
-    variable: "UGS_EXPLO_TOKEN",
-    fileVariable: "UGS_EXPLO_TOKEN_FILE",
-  });
+  const token = await tokenFrom(env, "UGS_EXPLO_TOKEN", flags.exploTokenFile);
   if (token === undefined)
     throw usageFailure("no token of the hosted service is set", "give --explo-token-file FILE or UGS_EXPLO_TOKEN");
   const client = new ExploClient({ ...options, url, pageSize, token, unusedProxy: unusedProxyOf(env) });
