@@ -2,7 +2,7 @@ import { CommanderError } from "commander";
 import { complete } from "./complete.ts";
 import { EXIT, Failure, OutputClosed, usageFailure } from "./failures.ts";
 import { unwritable } from "./files.ts";
-import { reportOf, unexpected } from "./output/report.ts";
+import { reportOf } from "./output/report.ts";
 import { createProgram } from "./program.ts";
 import { Interrupted, type Shell } from "./shell.ts";
 import { welcome } from "./welcome.ts";
@@ -37,7 +37,10 @@ function failureOf(error: unknown, reason: unknown): Failure {
   // standard output.
   if ((error as { syscall?: unknown }).syscall === "write")
     return unwritable("standard output", error, "run the same command again") as Failure;
-  return error instanceof CommanderError ? commandLineFailure(error) : unexpected(error);
+  if (error instanceof CommanderError) return commandLineFailure(error);
+  const text = error instanceof Error ? error.message : String(error);
+  const hint = "this is a bug: please report it together with the command";
+  return new Failure(text, { exitCode: EXIT.failed, hint, cause: error });
 }
 
 /** Converts an error of commander. Removes the values from the message, because a value may be a secret. */

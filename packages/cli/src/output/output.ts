@@ -20,7 +20,7 @@ export interface Secret {
   readonly file: string | undefined;
 }
 
-export type Fact = Pick<FieldFact, "label" | "text">;
+type Fact = Pick<FieldFact, "label" | "text">;
 
 /** Writes results to standard output, and all other text to standard error. */
 export class Output {
@@ -150,19 +150,15 @@ function lostFailure(problem: string, hint: string, cause: unknown): Failure {
 }
 
 /** Writes to a stream. Waits for the write, so that `ugs` does not read pages faster than it writes pages. */
-async function write(stream: Writable, text: string): Promise<void> {
-  try {
-    const written = new Promise<void>((resolve, reject) => {
-      stream.write(text, (error) => (error ? reject(error) : resolve()));
+function write(stream: Writable, text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(text, (error) => {
+      if (!error) resolve();
+      else reject(isClosedPipe(error) ? new OutputClosed("standard output is closed") : error);
     });
-    await written;
-  } catch (error) {
-    if (isClosedPipe(error)) throw new OutputClosed("standard output is closed");
-    throw error;
-  }
+  });
 }
 
-function isClosedPipe(error: unknown): boolean {
-  const { code } = error as { code?: unknown };
+function isClosedPipe({ code }: NodeJS.ErrnoException): boolean {
   return code === "EPIPE" || code === "ERR_STREAM_DESTROYED" || code === "ERR_STREAM_WRITE_AFTER_END";
 }

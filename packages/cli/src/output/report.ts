@@ -1,4 +1,4 @@
-import { EXIT, Failure } from "../failures.ts";
+import type { Failure } from "../failures.ts";
 import { jsonLine, printable } from "./printable.ts";
 
 /** Formats a failure for standard error. Returns lines of text. If `isJson` is set, returns one JSON object. */
@@ -20,13 +20,4 @@ export function reportOf(failure: Failure, isJson: boolean): string {
   const known = facts.filter((fact) => fact !== undefined);
   if (known.length > 0) lines.push(`  (${known.join(", ")})`);
   return `${lines.map(printable).join("\n")}\n`;
-}
-
-export function unexpected(error: unknown): Failure {
-  const text = error instanceof Error ? error.message : String(error);
-  return new Failure(text, {
-    exitCode: EXIT.failed,
-    hint: "this is a bug: please report it together with the command",
-    cause: error,
-  });
 }

@@ -22,7 +22,7 @@ interface Chunk {
   readonly records: number;
 }
 
-export interface ImportRecordsOptions extends Sending {
+interface ImportRecordsOptions extends Sending {
   readonly seen: SeenIds;
   readonly skip: number;
 }

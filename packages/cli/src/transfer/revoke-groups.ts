@@ -10,7 +10,7 @@ import { patiently } from "./patience.ts";
 import { count } from "./progress.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
-export interface Revocations {
+interface Revocations {
   readonly environment: EnvironmentName | undefined;
   /** The prefix of the ids. If undefined, all groups of the environment are selected. */
   readonly prefix: string | undefined;
