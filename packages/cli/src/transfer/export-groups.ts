@@ -47,33 +47,40 @@ export async function exportGroups(session: Session, path: string | undefined, f
   const target = await openTarget(session, environmentOf(session, flags), "exported");
   const output = file === undefined ? undefined : new OutputFile(file, flags.force === true);
   const state = output && new StateFile<ExportState>(`${file}.export-state`, () => output.sync());
-  const run = () => writeAll({ session, flags, format, target, state, output }).finally(() => output?.close());
+  const { prefix = "", includeTokens = false, restart: isRestart = false } = flags;
+  const options = { format, prefix, includeTokens };
+  const binding: Binding = {
+    url: target.connection.url.href,
+    environment: target.name,
+    options: JSON.stringify(options),
+  };
+  const transfer = (before?: ExportState) => writeAll({ session, options, binding, target, state, output }, before);
+  const run = () => (state ? state.run({ binding, isRestart }, transfer) : transfer()).finally(() => output?.close());
   const groups = await continuable(session, target, state ? CONTINUE : "run the same command again", run);
   if (file === undefined) return;
   if (out.isJson) return out.line(jsonLine({ summary: { file, groups, environment: target.name } }));
   await out.line(`exported ${count(groups)} groups of ${target.name} to ${file}`);
 }
 
-/** Writes all pages, and requests the next page while a page is written. @returns the number of groups */
-async function writeAll(given: {
+interface Export {
   readonly session: Session;
-  readonly flags: ExportFlags;
-  readonly format: FileFormat;
+  readonly options: { readonly format: FileFormat; readonly prefix: string; readonly includeTokens: boolean };
+  readonly binding: Binding;
   readonly target: Target;
   readonly state: StateFile<ExportState> | undefined;
   /**
    * The file of the export. Undefined if the export is written to standard output. Such an export cannot be continued.
    */
   readonly output: OutputFile | undefined;
-}): Promise<number> {
-  const { session, flags, format, target, state, output } = given;
-  const { adminOnce, connection, environment, name, patience, progress } = target;
-  const { prefix = "", includeTokens = false, restart = false } = flags;
-  const binding = {
-    url: connection.url.href,
-    environment: name,
-    options: JSON.stringify({ format, prefix, includeTokens }),
-  };
+}
+
+/** Writes all pages, and requests the next page while a page is written. @returns the number of groups */
+async function writeAll(
+  { session, options, binding, target, state, output }: Export,
+  before: ExportState | undefined,
+): Promise<number> {
+  const { format, prefix, includeTokens } = options;
+  const { adminOnce, environment, name, patience, progress } = target;
   const read = (pageToken: string): Page => {
     const request = { environment, pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens };
     const page = patiently(patience, () => adminOnce.exportUserGroups(request, { timeoutMs: TIMEOUT_MS }));
@@ -83,36 +90,29 @@ async function writeAll(given: {
     return page;
   };
   const write = async (text: string) => (output ? output.append(text) : text && session.out.text(text));
-  const before = await state?.claim(binding, restart);
   let { groups, snapshotTime } = before ?? { groups: 0, snapshotTime: "" };
-  try {
-    await output?.begin(before?.bytes ?? 0);
-    let next: Page | undefined = read(before?.pageToken ?? "");
-    while (next) {
-      const page: ExportUserGroupsResponse = await next;
-      const { nextPageToken } = page;
-      next = nextPageToken === "" ? undefined : read(nextPageToken);
-      await state?.requireOwn();
-      if (snapshotTime === "") {
-        snapshotTime = timestampDate(page.snapshotTime as Timestamp).toISOString();
-        const header = headerText({ snapshotTime, environment: name, prefix });
-        await write(format === "csv" ? csvFirstLines(header, includeTokens) : `${header}\n`);
-      }
-      await write(textOf(page, format, includeTokens));
-      groups += page.userGroups.length;
-      const bytes = output?.bytes ?? 0;
-      if (nextPageToken !== "") await state?.note({ binding, pageToken: nextPageToken, groups, bytes, snapshotTime });
-      const fraction = prefix === "" ? groups / Math.max(1, target.count) : undefined;
-      progress.show({ groups: groups - (before?.groups ?? 0), fraction });
-    }
-    await output?.sync();
+  await output?.begin(before?.bytes ?? 0);
+  let next: Page | undefined = read(before?.pageToken ?? "");
+  while (next) {
+    const page: ExportUserGroupsResponse = await next;
+    const { nextPageToken } = page;
+    next = nextPageToken === "" ? undefined : read(nextPageToken);
     await state?.requireOwn();
-    await output?.finish();
-  } catch (error) {
-    await state?.stop();
-    throw error;
+    if (snapshotTime === "") {
+      snapshotTime = timestampDate(page.snapshotTime as Timestamp).toISOString();
+      const header = headerText({ snapshotTime, environment: name, prefix });
+      await write(format === "csv" ? csvFirstLines(header, includeTokens) : `${header}\n`);
+    }
+    await write(textOf(page, format, includeTokens));
+    groups += page.userGroups.length;
+    const bytes = output?.bytes ?? 0;
+    if (nextPageToken !== "") await state?.note({ binding, pageToken: nextPageToken, groups, bytes, snapshotTime });
+    const fraction = prefix === "" ? groups / Math.max(1, target.count) : undefined;
+    progress.show({ groups: groups - (before?.groups ?? 0), fraction });
   }
-  await state?.remove();
+  await output?.sync();
+  await state?.requireOwn();
+  await output?.finish();
   return groups;
 }
 

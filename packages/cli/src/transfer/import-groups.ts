@@ -74,8 +74,7 @@ export async function importGroups(session: Session, file: string | undefined, f
     };
     const shown = groupReport(session, flags, rejects !== undefined);
 
-    const run = async () => {
-      const before = await state?.claim(binding, flags.restart === true);
+    const transfer = async (before?: ImportState) => {
       const skip = before?.records ?? 0;
       const counts: Counts = { ...(before?.counts ?? NO_COUNTS) };
       const options = { target, settings, seen, skip };
@@ -96,16 +95,13 @@ export async function importGroups(session: Session, file: string | undefined, f
           progress.show({ groups: records - skip, fraction: source.fraction() });
           if (counts.rejected > maxRejects) throw tooMany(counts.rejected, maxRejects, rejects);
         }
-      } catch (error) {
-        await state?.stop();
-        throw error;
       } finally {
         await rejects?.close();
       }
-      await state?.remove();
       return { counts, resumed: skip };
     };
 
+    const run = () => (state ? state.run({ binding, isRestart: flags.restart === true }, transfer) : transfer());
     const continuation = state ? CONTINUE : "run the same command again; the run skips finished groups";
     const summary = await continuable(session, target, continuation, run);
     for (const warning of source.warnings?.() ?? []) out.note(`warning: ${warning}`);

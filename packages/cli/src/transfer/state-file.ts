@@ -42,13 +42,27 @@ export class StateFile<T extends State> {
   }
 
   /**
-   * Claims the file for this run.
+   * Claims the file and runs a transfer. Then deletes the file, unless the transfer is unfinished.
    *
-   * @returns the state of the unfinished transfer. Undefined if there is no unfinished transfer, or if `isRestart` is
-   *   set
+   * @param transfer receives the state of the unfinished transfer. Undefined if there is no unfinished transfer, or if
+   *   `isRestart` is set
    * @throws Failure if the unfinished transfer has another binding, or if the file cannot be read or written
    */
-  async claim(binding: Binding, isRestart: boolean): Promise<T | undefined> {
+  async run<R>(
+    { binding, isRestart }: { readonly binding: Binding; readonly isRestart: boolean },
+    transfer: (before: T | undefined) => Promise<R>,
+  ): Promise<R> {
+    await this.#claim(binding, isRestart);
+    try {
+      const result = await transfer(this.#state);
+      this.#state = undefined;
+      return result;
+    } finally {
+      if (!this.#state && (await this.#isOwn())) await rm(this.path, { force: true });
+    }
+  }
+
+  async #claim(binding: Binding, isRestart: boolean): Promise<void> {
     const before = isRestart ? undefined : await this.#read();
     this.#state = before?.binding && (before as T);
     for (const name of Object.keys(DIFFERENCES) as (keyof Binding)[]) {
@@ -60,7 +74,6 @@ export class StateFile<T extends State> {
       );
     }
     await this.#write();
-    return this.#state;
   }
 
   async note(state: T): Promise<void> {
@@ -70,11 +83,6 @@ export class StateFile<T extends State> {
     await this.#write();
   }
 
-  /** Deletes the file, unless it contains the state of an unfinished transfer. */
-  async stop(): Promise<void> {
-    if (!this.#state) await this.remove();
-  }
-
   /** Requires that the file still belongs to this run. @throws Failure if another run has claimed the file */
   async requireOwn(): Promise<void> {
     if (await this.#isOwn()) return;
@@ -82,12 +90,6 @@ export class StateFile<T extends State> {
       exitCode: EXIT.conflict,
       hint: "let the other run finish",
     });
-  }
-
-  /** Deletes the file after the transfer is complete. */
-  async remove(): Promise<void> {
-    if (!(await this.#isOwn())) return;
-    await rm(this.path, { force: true });
   }
 
   async #isOwn(): Promise<boolean> {
