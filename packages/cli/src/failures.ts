@@ -1,5 +1,3 @@
-import { InvalidInput } from "../../operator/src/input.ts";
-
 /** The exit codes. docs/cli.md lists them. */
 export const EXIT = {
   ok: 0,
@@ -53,15 +51,6 @@ export function isNotFound(error: unknown): error is Failure {
 /** Creates the failure for a mistake in the command line, a setting or a file. The exit code is 2. */
 export function usageFailure(message: string, hint?: string): Failure {
   return new Failure(message, { exitCode: EXIT.usage, hint });
-}
-
-/** Calls a parser. @throws Failure with the exit code 2 if the parser throws `InvalidInput` */
-export function inputFailure<T>(parse: () => T): T {
-  try {
-    return parse();
-  } catch (error) {
-    throw error instanceof InvalidInput ? usageFailure(error.message.replace(/\.$/, "")) : error;
-  }
 }
 
 /** The error of a write to standard output if the reader of the pipe, such as `head`, has closed the pipe. */

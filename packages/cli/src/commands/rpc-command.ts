@@ -9,9 +9,9 @@ import {
   isRequiredField,
   valueIn,
 } from "../../../operator/src/fields.ts";
-import { entryOf, parseObject } from "../../../operator/src/input.ts";
+import { entryOf, InvalidInput, parseObject } from "../../../operator/src/input.ts";
 import { pagesOf } from "../../../operator/src/pages.ts";
-import { EXIT, Failure, inputFailure, usageFailure } from "../failures.ts";
+import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { readPlainFile } from "../files.ts";
 import type { Secret } from "../output/output.ts";
 import { type ColumnOf, columnsOf } from "../output/table.ts";
@@ -275,7 +275,11 @@ function entryIn(label: string, text: string): [string, string] {
 async function objectIn(label: string, given: string) {
   const isJson = /^\s*[{[]/.test(given);
   const text = isJson ? given : await readPlainFile(given);
-  return inputFailure(() => parseObject(text, isJson ? label : given));
+  try {
+    return parseObject(text, isJson ? label : given);
+  } catch (error) {
+    throw error instanceof InvalidInput ? usageFailure(error.message.replace(/\.$/, "")) : error;
+  }
 }
 
 async function readSecrets({ shell }: Session, request: object, inputs: readonly Input[]): Promise<void> {

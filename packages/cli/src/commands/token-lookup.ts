@@ -25,7 +25,8 @@ export async function showGroupsOf(
   { out }: Pick<Session, "out">,
   { admin, token }: Pick<Clients, "admin"> & { readonly token: string },
 ): Promise<void> {
-  const environments = await environmentsOf(admin);
+  const isOfEnvironment = (await admin.getCaller({})).environment !== undefined;
+  const environments = isOfEnvironment ? [undefined] : await environmentNames(admin);
   const refusals: Failure[] = [];
   const lookUp = async (environment: EnvironmentName | undefined) => {
     try {
@@ -52,10 +53,6 @@ export async function showGroupsOf(
   const ended = refusals.find(({ detail }) => ENDED.includes(detail.reason ?? ""));
   if (ended || environments.length === 1) throw ended ?? refusals[0];
   throw new Failure("no environment has this token: it may have expired or been revoked", { exitCode: EXIT.notFound });
-}
-
-async function environmentsOf(admin: Clients["admin"]): Promise<(EnvironmentName | undefined)[]> {
-  return (await admin.getCaller({})).environment ? [undefined] : environmentNames(admin);
 }
 
 /** Returns the names of all environments, except environments whose deletion has begun. */

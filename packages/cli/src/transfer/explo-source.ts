@@ -70,7 +70,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
           if (!seen.add(`${row.key} ${row.token}`)) continue;
           line += 1;
           if (row.isInherited) inherited += 1;
-          yield { line, raw: Buffer.from(JSON.stringify(row.fields)), content: row.content };
+          yield { line, raw: Buffer.from(row.text), content: row.content };
         }
         read += page.customers.length;
         // If the response contains no total, the list ends at the first page that contains no new customer.
@@ -108,7 +108,8 @@ interface Row {
   /** The key that identifies the customer in every pass. */
   readonly key: string;
   readonly token: unknown;
-  readonly fields: { readonly [name: string]: unknown };
+  /** The customer as a line of JSON Lines. */
+  readonly text: string;
   readonly content: GroupRecord["content"];
   readonly isInherited: boolean;
 }
@@ -131,7 +132,7 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   return {
     key: typeof provided_id === "string" ? provided_id : text,
     token,
-    fields,
+    text,
     content,
     isInherited: mapping !== ownMapping || properties !== ownProperties,
   };
