@@ -41,10 +41,7 @@ function isProfile(of: Option | Argument | undefined, command: Command): boolean
   return of.name() === "profile" || (command.name() === "use" && command.registeredArguments.includes(of as Argument));
 }
 
-/**
- * Returns the command that `words` contains, and the number of arguments that follow the command. If the last word is
- * an option that takes a value, also returns this option. Its value is the next word.
- */
+/** Returns the command in `words`, the number of its arguments, and the option whose value is the next word. */
 function placeOf(program: Command, words: readonly string[]) {
   let command = program;
   let position = 0;

@@ -5,11 +5,7 @@ import { getSystemErrorMap } from "node:util";
 import { quoted } from "../../operator/src/input.ts";
 import { usageFailure } from "./failures.ts";
 
-/**
- * Reads a file that contains a secret.
- *
- * @throws Failure if the file cannot be read, or if other users can read the file
- */
+/** Reads a file that contains a secret. @throws Failure if the file cannot be read, or if other users can read it */
 export async function readSecretFile(path: string): Promise<string> {
   const file = await open(path, "r").catch((error: unknown) => {
     throw unreadable(path, error);
@@ -46,17 +42,13 @@ export async function readPlainFile(path: string): Promise<string> {
   });
 }
 
-/** Converts a system error to a failure that explains why a file cannot be read. Returns any other error unchanged. */
+/** Converts a system error of a read to a failure. Returns any other error unchanged. */
 export function unreadable(path: string, error: unknown): unknown {
   const words = systemWords(error);
   return words === undefined ? error : usageFailure(`cannot read ${path}: ${words}`);
 }
 
-/**
- * Converts a system error to a failure that explains why a file cannot be written. Returns any other error unchanged.
- *
- * @param hint advice for the user
- */
+/** Converts a system error of a write to a failure. Returns any other error unchanged. */
 export function unwritable(path: string, error: unknown, hint: string): unknown {
   const words = systemWords(error);
   return words === undefined ? error : usageFailure(`cannot write ${path}: ${words}`, hint);
@@ -68,11 +60,7 @@ function systemWords(error: unknown): string | undefined {
   return code && `${words} (${code})`;
 }
 
-/**
- * Writes a file atomically with mode 0600. If directories of the path do not exist, creates them with mode 0700.
- *
- * @throws Failure if the file cannot be written
- */
+/** Like `writeAtomically`, but also creates missing directories, with mode 0700. */
 export async function writeSecretFile(path: string, text: string): Promise<void> {
   const hint = "nothing was changed";
   await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch((error: unknown) => {
@@ -81,12 +69,7 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
   await writeAtomically(path, text, hint);
 }
 
-/**
- * Writes a file atomically with mode 0600.
- *
- * @param hint advice for the user if the write fails
- * @throws Failure if the file cannot be written
- */
+/** Writes a file atomically with mode 0600. @throws Failure with this hint if the file cannot be written */
 export async function writeAtomically(path: string, text: string, hint: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {
@@ -104,11 +87,7 @@ export async function writeAtomically(path: string, text: string, hint: string):
   }
 }
 
-/**
- * Checks that a path does not exist. If `mayReplace` is set, the path may be a regular file.
- *
- * @throws Failure if the path exists and must not be replaced
- */
+/** @throws Failure if the path exists, unless `mayReplace` is set and the path is a regular file */
 export async function refusePresent(path: string, mayReplace: boolean): Promise<void> {
   const present = await stat(path).catch(() => undefined);
   if (present?.isDirectory()) throw usageFailure(`${path} is a directory`, "give a file in this directory");
@@ -117,11 +96,7 @@ export async function refusePresent(path: string, mayReplace: boolean): Promise<
     throw usageFailure(`${path} already exists`, "give another path, or --force to replace this file");
 }
 
-/**
- * Checks that a file can be written. Call this function before you create a secret.
- *
- * @throws Failure if the file cannot be written, or if the file exists and must not be replaced
- */
+/** Call this before you create a secret. @throws Failure if the file cannot be written or must not be replaced */
 export async function requireWritable(path: string, mayReplace: boolean): Promise<void> {
   await refusePresent(path, mayReplace);
   const trial = `${path}.${randomUUID()}`;

@@ -5,15 +5,15 @@ import { EXIT, Failure } from "./failures.ts";
 
 interface FollowOptions extends FollowerOptions {
   readonly signal: AbortSignal;
-  /** Called with a message for the user when the service becomes unavailable, and again when the service is back. */
+  /** Called when the service becomes unavailable, and again when the service is back. */
   readonly warn: (text: string) => void;
 }
 
 /**
- * Yields the last events, the oldest first, and then each new event once. Retries while the service is unavailable.
+ * Yields the last events, the oldest first, and then each new event once. After the first read, retries while the
+ * service is unavailable.
  *
- * @throws Failure if the first read fails, or if a later read fails for another reason than an unavailable service
- * @throws the reason of the signal when the signal aborts
+ * @throws Failure if another read fails @throws the reason of the signal when the signal aborts
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
   const { signal, warn } = options;

@@ -21,14 +21,11 @@ export interface Profile {
 
 const DEFAULT_PROFILE = "default";
 
-/** Stores the profiles of a user. Each profile has a file. Another file contains the name of the current profile. */
+/** The profiles of a user: a file for each profile, and a file with the name of the current profile. */
 export class Profiles {
   readonly #folder: string;
 
-  /**
-   * The folder of the profiles depends on `XDG_CONFIG_HOME` and `HOME`
-   * (https://specifications.freedesktop.org/basedir-spec/).
-   */
+  /** @param env selects the folder (https://specifications.freedesktop.org/basedir-spec/) */
   constructor(env: Shell["env"]) {
     const config = env["XDG_CONFIG_HOME"] || join(env["HOME"] || homedir(), ".config");
     this.#folder = join(config, "ugs");
@@ -43,12 +40,7 @@ export class Profiles {
     return join(this.#folder, "profiles", `${name}.json`);
   }
 
-  /**
-   * Reads a profile.
-   *
-   * @returns undefined if the profile does not exist
-   * @throws Failure if the file of the profile is malformed, or if other users can read the file
-   */
+  /** @throws Failure if the file of the profile is malformed, or if other users can read the file */
   async read(name: string): Promise<Profile | undefined> {
     const path = this.pathOf(name);
     if (!(await this.names()).includes(name)) return undefined;
@@ -57,11 +49,7 @@ export class Profiles {
     throw usageFailure(`${path} is not a profile of ugs`, `run: ugs login --profile ${name}, or delete the file`);
   }
 
-  /**
-   * Stores a profile. Replaces an existing profile with the same name.
-   *
-   * @throws Failure if the file cannot be written
-   */
+  /** Creates or replaces a profile. @throws Failure if the file cannot be written */
   async write(name: string, profile: Profile): Promise<void> {
     await writeSecretFile(this.pathOf(name), `${JSON.stringify(profile, undefined, 2)}\n`);
   }
@@ -82,7 +70,6 @@ export class Profiles {
     return found.filter((name) => NAME.test(name)).sort();
   }
 
-  /** Returns the name of the current profile. Default: `default`. */
   async current(): Promise<string> {
     const text = await readFile(join(this.#folder, "profile"), "utf8").catch(() => "");
     return text.trim() || DEFAULT_PROFILE;

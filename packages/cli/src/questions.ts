@@ -4,18 +4,11 @@ import { usageFailure } from "./failures.ts";
 import { printable } from "./output/printable.ts";
 import { Interrupted, interruption, type Shell } from "./shell.ts";
 
-/** Returns whether standard input and standard error are terminals, so that `ugs` can prompt the user. */
 export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): boolean {
   return stdin.isTTY === true && stderr.isTTY === true;
 }
 
-/**
- * Prompts the user on the terminal.
- *
- * @param options if `isSecret` is set, the terminal does not show the answer
- * @throws Interrupted at Ctrl-C
- * @throws Failure if the terminal is closed
- */
+/** Prompts the user. Does not show a secret answer. @throws Interrupted at Ctrl-C @throws Failure at end of input */
 export async function ask(
   shell: Pick<Shell, "stdin" | "stderr" | "signal">,
   question: string,
@@ -42,7 +35,6 @@ export async function ask(
   }
 }
 
-/** A confirmation before a resource is deleted, revoked or replaced permanently. */
 export interface Confirmation {
   /** The name of the resource, such as `the user group acme`. */
   readonly what: string;
@@ -52,11 +44,7 @@ export interface Confirmation {
   readonly consequence: string;
 }
 
-/**
- * Prompts the user to type an id. If `isSure` is set, does not prompt.
- *
- * @throws Failure if the user does not confirm, or if no terminal is available
- */
+/** Prompts the user to type an id, unless `isSure` is set. @throws Failure if the user does not confirm */
 export async function confirm(shell: Shell, { what, id, consequence }: Confirmation, isSure = false): Promise<void> {
   if (isSure) return;
   if (!canAsk(shell))

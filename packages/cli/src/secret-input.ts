@@ -6,11 +6,10 @@ import { parseToken } from "./settings.ts";
 import { interruption, type Shell } from "./shell.ts";
 
 /**
- * Reads a token from a file. If `file` names no file, prompts for the token on the terminal, and the terminal does not
- * show the answer. If standard input is not a terminal, reads the token from standard input.
+ * Reads a token from a file. If `file` is undefined or `-`, prompts for the token, or reads it from standard input if
+ * that is no terminal.
  *
  * @param what the name of the token in the prompt
- * @param file the path of the file. If undefined or `-`, reads from the terminal or standard input
  * @throws Failure if the token is missing or not valid, or if the file cannot be read
  * @throws Interrupted at Ctrl-C
  */

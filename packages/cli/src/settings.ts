@@ -22,36 +22,25 @@ export interface Connection {
   readonly url: URL;
   /** CA certificates in PEM. If undefined, the CA certificates of Node are used. */
   readonly ca: string | undefined;
-  /**
-   * The client certificate, in PEM. `key` is the private key of this certificate. Both are undefined if no certificate
-   * is set.
-   */
+  /** The client certificate and its private key, in PEM. Both are set, or neither. */
   readonly cert: string | undefined;
   readonly key: string | undefined;
-  /**
-   * The name that the certificate of the service must contain. If undefined, the certificate must contain the host of
-   * the URL.
-   */
+  /** The name in the certificate of the service. If undefined, the host of the URL. */
   readonly serverName: string | undefined;
   /** The timeout of a call, including retries, in milliseconds. */
   readonly timeoutMs: number;
-  /**
-   * The name of an environment variable that sets a proxy, such as `HTTPS_PROXY`, if Node ignores the variable.
-   * Undefined if no proxy is set, or if Node uses the proxy.
-   */
+  /** See `unusedProxyOf`. */
   readonly unusedProxy: string | undefined;
 }
 
-/**
- * Returns the name of a proxy variable that is set but that Node ignores. Returns undefined if no such variable is set.
- */
+/** Returns the name of an environment variable that sets a proxy that Node does not use, such as `HTTPS_PROXY`. */
 export function unusedProxyOf(env: Shell["env"]): string | undefined {
   const isUsed = env["NODE_USE_ENV_PROXY"] === "1" && process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
   if (isUsed) return undefined;
   return ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].find((name) => env[name]);
 }
 
-/** Returns the URL of a service as text. Removes a trailing slash. */
+/** Returns the URL of a service without a trailing slash. */
 export function urlText({ url }: Pick<Connection, "url">): string {
   return url.href.replace(/\/$/, "");
 }
@@ -78,11 +67,7 @@ export class Settings {
     return this.#given("profile", "UGS_PROFILE").text ?? (await this.profiles.current());
   }
 
-  /**
-   * Returns the URL from the option or the environment variable. Returns undefined if neither is set.
-   *
-   * @throws Failure if the URL is not valid
-   */
+  /** Returns the URL of the option or the environment variable. @throws Failure if the URL is not valid */
   givenUrl(): URL | undefined {
     const { source, text } = this.#given("url", "UGS_URL");
     return text === undefined ? undefined : parseUrl(source, text);
@@ -101,7 +86,7 @@ export class Settings {
     return this.connectionTo(url, profile);
   }
 
-  /** Returns the settings for a connection to a URL. @throws Failure if a setting is not valid */
+  /** @throws Failure if a setting is not valid */
   async connectionTo(url: URL, profile?: Profile): Promise<Connection> {
     const { caFile, certFile, keyFile, serverName } = this.tlsFiles(profile);
     if ((certFile === undefined) !== (keyFile === undefined))
@@ -117,10 +102,6 @@ export class Settings {
     };
   }
 
-  /**
-   * Returns the TLS settings. Reads each setting from its option. If the option is not set, reads the environment
-   * variable. If the variable is not set either, reads the profile.
-   */
   tlsFiles(profile?: Profile) {
     return {
       caFile: this.#given("caFile", "UGS_CA_FILE").text ?? profile?.caFile,
@@ -130,11 +111,7 @@ export class Settings {
     };
   }
 
-  /**
-   * Returns the API token.
-   *
-   * @throws Failure if no API token is set, or if the API token or the file with the API token is not valid
-   */
+  /** Returns the API token. @throws Failure if no API token is set, or if it is not valid */
   async token(): Promise<string> {
     const token = await this.givenToken();
     if (token !== undefined) return token;
@@ -150,22 +127,14 @@ export class Settings {
     throw usageFailure("no token is set", "run: ugs login, or give --token-file FILE or UGS_TOKEN");
   }
 
-  /**
-   * Returns the API token from the options or the environment variables. Returns undefined if they contain no API
-   * token.
-   *
-   * @throws Failure if the API token or the file with the API token is not valid
-   */
+  /** Returns the API token of the options or the environment variables. @throws Failure if the token is not valid */
   async givenToken(): Promise<string | undefined> {
     return tokenFrom(this.#env, "UGS_TOKEN", this.#options.tokenFile);
   }
 
   /**
-   * Returns the profile of the command. Returns undefined if the profile does not exist. Also returns undefined if
-   * `url` is set and the profile has another URL. In this way, `ugs` sends a token only to the service that accepted
-   * the token at login.
-   *
-   * @throws Failure if the command names a profile that does not exist
+   * Returns the profile of the command. Returns undefined if the profile has another URL than `url`, so that `ugs`
+   * sends a token only to the service that accepted the token at login.
    */
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
     const name = await this.profileName();
@@ -185,10 +154,7 @@ export class Settings {
     return ms;
   }
 
-  /**
-   * Returns the text of a setting, and the name of the source of the text. The source is the option. If the option is
-   * missing, the source is the environment variable. An empty variable counts as unset.
-   */
+  /** An empty variable counts as unset. */
   #given(option: "url" | "profile" | "timeout" | keyof Omit<Profile, "token">, variable: string) {
     const text = this.#options[option];
     if (text !== undefined) return { source: `--${option}`, text };
@@ -196,7 +162,7 @@ export class Settings {
   }
 }
 
-/** Parses the URL of a service. @throws Failure if the text is not a valid URL. The message contains `source` */
+/** Parses the URL of a service. @throws Failure whose message contains `source` */
 export function parseUrl(source: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const example = "such as http://127.0.0.1:8080 or https://groups.example.com";
@@ -219,10 +185,10 @@ export function isLoopback({ hostname }: URL): boolean {
 }
 
 /**
- * Reads a token from the first source that is set: `file`, the variable, the file in the variable with the suffix
- * `_FILE`. An empty variable counts as unset. Returns undefined if no source is set.
+ * Reads a token from `file`, the variable or the file in `VARIABLE_FILE`, in this order of precedence. An empty
+ * variable counts as unset.
  *
- * @throws Failure if the text is not a token, or if the file with the token cannot be read
+ * @throws Failure if the text is not a token, or if the file cannot be read
  */
 export async function tokenFrom(env: Shell["env"], variable: "UGS_TOKEN" | "UGS_EXPLO_TOKEN", file?: string) {
   const text = env[variable];

@@ -26,7 +26,7 @@ export class Interrupted extends Error {
   }
 }
 
-/** Returns a promise that rejects with the reason of the signal when the signal aborts. */
+/** Rejects with the reason of the signal when the signal aborts. */
 export function interruption({ signal }: Pick<Shell, "signal">): Promise<never> {
   return new Promise((_, reject) => {
     const end = () => reject(signal.reason);

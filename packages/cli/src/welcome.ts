@@ -2,10 +2,7 @@ import { Output } from "./output/output.ts";
 import { Settings } from "./settings.ts";
 import type { Shell } from "./shell.ts";
 
-/**
- * Writes the output of `ugs` if the command line contains no command. The output shows the current profile and the next
- * steps. Makes no call.
- */
+/** Writes the output of `ugs` without a command: the current profile and the next steps. Makes no call. */
 export async function welcome(shell: Shell): Promise<void> {
   const out = new Output(shell, false);
   const settings = new Settings({}, shell.env);

@@ -97,19 +97,12 @@ interface Pass {
   readonly uses: Map<string, bigint>;
   looked: bigint;
   reencrypted: bigint;
-  /**
-   * Descriptions of the groups, signing keys and webhooks whose secrets cannot be decrypted. Each description contains
-   * the environment.
-   */
+  /** The groups, signing keys and webhooks whose secrets cannot be decrypted, with their environments. */
   readonly failed: string[];
 }
 
 /** Encrypts the tokens of all environments again. If `validateOnly` is set, only counts the tokens of each key. */
-async function pass(
-  session: Session,
-  task: Task,
-  { validateOnly }: { readonly validateOnly: boolean },
-): Promise<Pass> {
+async function pass(session: Session, task: Task, { validateOnly }: { readonly validateOnly: boolean }): Promise<Pass> {
   const found: Pass = { uses: new Map(), looked: 0n, reencrypted: 0n, failed: [] };
   const environments = await environmentNames(task.admin);
   await continuable(session, task, CONTINUE, async () => {

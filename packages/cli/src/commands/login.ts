@@ -53,7 +53,6 @@ export const logoutCommand: DefineCommand = (command, shell) => {
   });
 };
 
-/** Requires a confirmation before the command replaces a profile. @throws Failure if the user does not confirm */
 async function confirmReplacement(
   { settings: { profiles }, shell }: Session,
   { name, profile, yes }: Options & { readonly name: string; readonly profile: Profile },
@@ -66,11 +65,7 @@ async function confirmReplacement(
   await confirm(shell, { what: `the profile ${name}`, id: name, consequence }, yes);
 }
 
-/**
- * Returns the URL of the option, environment variable, profile or prompt, in this order of precedence.
- *
- * @throws Failure if no URL is given
- */
+/** Returns the URL of the option, environment variable, profile or prompt, in this order of precedence. */
 async function urlFor({ settings, shell }: Session, name: string): Promise<URL> {
   const given = settings.givenUrl();
   if (given) return given;

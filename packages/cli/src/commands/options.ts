@@ -5,7 +5,7 @@ import { usageFailure } from "../failures.ts";
 import { requireWritable } from "../files.ts";
 import type { Session } from "../session.ts";
 
-/** The options that several commands share, as commander parses them. */
+/** The options that several commands share. */
 export interface Options {
   readonly env?: string;
   readonly follow?: boolean;
@@ -19,7 +19,6 @@ export function limitOption(): Option {
   return new Option("--limit <n>", "the maximum number of results; default: all").argParser(countOf);
 }
 
-/** Parses a whole number of 1 or more. @throws InvalidArgumentError if the text is not such a number */
 export function countOf(text: string): number {
   const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (count < 1) throw new InvalidArgumentError("It must be a whole number of 1 or more.");
@@ -31,8 +30,7 @@ export function environmentOption(): Option {
 }
 
 /**
- * Returns the environment for the requests. If neither `--env` nor `UGS_ENV` is set, returns undefined, and the service
- * uses the environment of the token.
+ * Returns the environment of `--env` or `UGS_ENV`. If undefined, the service uses the environment of the token.
  *
  * @throws Failure if the name is not valid
  */
@@ -41,7 +39,6 @@ export function environmentOf({ shell }: Session, { env }: Options): Environment
   return name === undefined ? undefined : parseEnvironment(name);
 }
 
-/** Parses `NAME`, `NAME/Customer` or `NAME/Testing`. @throws Failure if the text has another form */
 export function parseEnvironment(text: string): EnvironmentName {
   const environment = parseEnvironmentName(text);
   if (environment) return environment;
@@ -55,18 +52,13 @@ export function yesOption(): Option {
   return new Option("-y, --yes", "do not ask for confirmation");
 }
 
-/** Adds the options `--out` and `--force`. */
 export function withOut(command: Command): Command {
   return command
     .option("--out <file>", "write the secret to a new file that only its owner can read; default: standard output")
     .option("--force", "replace the file of --out if it exists");
 }
 
-/**
- * Returns the file for a secret. Returns undefined if the secret is written to standard output.
- *
- * @throws Failure if the file cannot be written
- */
+/** Returns the file for a secret. If undefined, standard output. @throws Failure if the file cannot be written */
 export async function outFileOf({ out, force = false }: Options): Promise<string | undefined> {
   if (out === undefined && force) throw usageFailure("--force needs --out");
   if (out === undefined || out === "-") return undefined;
@@ -74,7 +66,6 @@ export async function outFileOf({ out, force = false }: Options): Promise<string
   return out;
 }
 
-/** Returns the text of an option. @throws Failure if the text is empty */
 export function nonEmpty(option: string, text: string): string {
   if (text.trim() === "") throw usageFailure(`${option} must not be empty`);
   return text;

@@ -8,10 +8,9 @@ import type { Shell } from "../shell.ts";
 const EVERYWHERE = new Set(["0.0.0.0", "::"]);
 
 /**
- * Requests a health endpoint of the service on this machine. The environment variables contain the settings of this
- * service, such as the port. The health check of the container calls this function.
+ * Requests a health endpoint of the service on this machine, whose settings are in the environment variables. The
+ * health check of the container calls this function.
  *
- * @returns the URL, and whether the status of the response is 200
  * @throws Failure if the service does not respond
  */
 export async function checkLocally({ shell, settings }: Session, path: string) {
@@ -40,7 +39,6 @@ export async function checkLocally({ shell, settings }: Session, path: string) {
   }
 }
 
-/** @throws Failure if the port is not valid */
 function urlOf(env: Shell["env"]): URL {
   const { HOST, METRICS_PORT, TLS_CERT_FILE } = env;
   const port = METRICS_PORT || env["PORT"] || "8080";

@@ -54,47 +54,30 @@ export class FieldOption extends Option {
   }
 }
 
-/**
- * The inputs of a command. Each key is the name of the request field that the input sets. A `FieldOption` defines an
- * option of the command. A string such as `<id>` defines an argument.
- */
+/** The options and arguments by the request field that they set. A string such as `<id>` is an argument. */
 export type FieldInputs = { readonly [field: string]: FieldOption | string };
 
-/** The inputs and outputs of a command for an RPC. */
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
-  /**
-   * The inputs of the command, except `<id>`. If the request has a field of `SUBJECTS` and `fields` does not contain
-   * this field, the command has an argument `<id>` that sets the field.
-   */
+  /** If the request has a field of `SUBJECTS` and `fields` does not, an argument `<id>` sets this field. */
   readonly fields?: FieldInputs;
-  /** Constant fields of the request. Default: none. */
+  /** Constant fields of the request. */
   readonly preset?: { readonly [field: string]: unknown };
   /** If the response is a list, the columns of the table. */
   readonly columns?: readonly ColumnOf[];
-  /** The note to write if the list is empty. Default: no note. */
+  /** The note to write if the list is empty. */
   readonly none?: string;
-  /**
-   * Returns the confirmation that the user must give before a destructive call. Returns undefined if the call needs no
-   * confirmation.
-   */
+  /** Returns the confirmation that the user must give before a destructive call. */
   readonly confirm?: (request: MessageShape<I>) => Confirmation | undefined;
-  /** Set if the response contains a credential. Returns the texts that are shown with the credential. */
+  /** If the response contains a credential, returns the texts that are shown with the credential. */
   readonly secret?: (response: MessageShape<O>, request: MessageShape<I>) => Omit<Secret, "file">;
   /** Returns a text that is shown instead of the response. If `--json` is set, the response is shown. */
   readonly done?: (request: MessageShape<I>, response: MessageShape<O>) => string;
-  /**
-   * Returns a note about the response. Returns undefined if there is nothing to note. The note is written after the
-   * result. If the response is a page of a list, the note is written before the page.
-   */
+  /** Returns a note to write after the result, or before each page of a list. */
   readonly note?: (response: MessageShape<O>, request: MessageShape<I>) => string | undefined;
-  /**
-   * The name of the response field to show. Default: the only field of the response. If the response has several
-   * fields, the whole response is shown.
-   */
+  /** The name of the response field to show. Default: the only field, or the whole response. */
   readonly part?: string;
 }
 
-/** Fields with the id of a resource. By default, a command takes the id as an argument. */
 const SUBJECTS = ["user_group_id", "api_token_id", "webhook_id"];
 
 /** Defines a command that makes one call. The arguments and options of the command set fields of the request. */
@@ -177,10 +160,7 @@ interface Input extends Traits {
   readonly field: DescField;
   /** The option or argument, such as `--grace` or `ID`. */
   readonly label: string;
-  /**
-   * The value on the command line. Undefined if the command line has no value for the field. Null if `--clear` names
-   * the field.
-   */
+  /** The value on the command line. Null if `--clear` names the field. */
   readonly value: unknown;
 }
 
@@ -208,11 +188,7 @@ export function inputsOf(
   });
 }
 
-/**
- * Builds a request from the inputs. Does not read the credentials: `readSecrets` sets them later.
- *
- * @throws Failure if an input is not valid
- */
+/** Builds a request without its credentials: `readSecrets` sets them later. @throws Failure if an input is not valid */
 export async function requestOf(
   session: Session,
   schema: DescMessage,
@@ -293,9 +269,7 @@ async function readSecrets({ shell }: Session, request: object, inputs: readonly
   }
 }
 
-/**
- * Makes a call. If the service is unavailable, the hint of the failure contains the `--request-id` for a safe retry.
- */
+/** Makes a call. If the service is unavailable, the failure contains the `--request-id` for a safe retry. */
 export async function repeatable<T>(
   { requestId }: { readonly requestId?: string },
   call: () => Promise<T>,
@@ -322,10 +296,7 @@ function isGroupUpdate(schema: DescMessage): boolean {
   return hasField(schema, "update_mask") && hasField(schema, "user_group_id");
 }
 
-/**
- * Returns the part of a response to show, and its type. Returns the field `name`. If `name` is not set, returns the
- * only field of the response. If the response has several fields, returns the whole response.
- */
+/** Returns the part of a response to show, and its type. @param name see `part` in `RpcCommand` */
 function partOf(schema: DescMessage, response: object, name?: string): [DescMessage, MessageShape<DescMessage>] {
   const field = name ? fieldOf(schema, name) : schema.fields.length === 1 ? schema.fields[0] : undefined;
   const value = field?.message && valueIn(response, field);

@@ -137,17 +137,10 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
   });
 }
 
-/**
- * The Connect codes of the HTTP statuses 500, 502, 503 and 504. A proxy that returns one of these statuses may have
- * forwarded the call, so the outcome of the call is unknown.
- */
+/** The codes of the HTTP statuses 500, 502, 503 and 504. A proxy that returns them may have forwarded the call. */
 const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, Code.Internal]);
 
-/**
- * Explains why the connection of a call failed or broke. Returns undefined if the call failed for another reason.
- *
- * @param unusedProxy the environment variable that sets a proxy, if Node ignores this variable
- */
+/** Explains why the connection of a call failed or broke. @returns undefined if the call failed for another reason */
 export function unreachable(url: URL, error: unknown, unusedProxy: string | undefined) {
   const found = connectionFaultOf(error);
   if (!found) return undefined;

@@ -10,11 +10,11 @@ import { callFailure } from "./call-failure.ts";
 const MAX_TRIES = 4;
 
 export interface TransportOptions {
-  /** The token that each call sends. If undefined, calls send no token. */
+  /** If undefined, calls send no token. */
   readonly token: string | undefined;
   /** Aborts the calls in flight. */
   readonly signal: AbortSignal;
-  /** Whether to retry failed calls that are safe to repeat. Default: yes. */
+  /** Whether to retry calls that are safe to repeat. Default: yes. */
   readonly isRetrying?: boolean;
 }
 

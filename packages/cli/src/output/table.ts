@@ -7,20 +7,14 @@ export interface Column<T> {
   readonly name: string;
   /** Returns the text of a cell. If the text is undefined or empty, the table shows `-`. */
   readonly of: (value: T) => string | undefined;
-  /**
-   * Whether this column is shortened first if a line is too wide for the terminal. For example, names are shortened
-   * before ids. Default: no.
-   */
+  /** Whether this column is shortened first if a line is too wide for the terminal. Default: no. */
   readonly isFree?: boolean;
 }
 
 /** A column of a table of messages. A string is the name of a field. */
 export type ColumnOf<S extends DescMessage = DescMessage> = string | Column<MessageShape<S>>;
 
-/**
- * Returns the columns for messages of a type. If a column shows a field, the heading is the label of the field in
- * capital letters.
- */
+/** Returns the columns for messages of a type. The heading of a field is its label in capital letters. */
 export function columnsOf<S extends DescMessage>(
   schema: S,
   columns: readonly ColumnOf<S>[],
@@ -43,9 +37,9 @@ const NARROWEST = 8;
 /** Formats a table page by page. A column is as wide as the widest cell so far, unless the terminal is too narrow. */
 export class Table<T> {
   readonly #columns: readonly Column<T>[];
-  /** The width of the terminal. If undefined, no column is shortened. */
+  /** If undefined, no column is shortened. */
   readonly #width: number | undefined;
-  /** The width of the widest cell of each column so far. Undefined if no page has been formatted yet. */
+  /** The widths of the columns. Undefined if no page has been formatted yet. */
   #widest: readonly number[] | undefined;
 
   constructor(columns: readonly Column<T>[], width: number | undefined) {

@@ -16,10 +16,10 @@ import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LO
  * record is rejected, and reading continues with the second line.
  */
 
-/** The cells of a record. A cell is undefined if the field is not set. */
+/** A cell is undefined if the field is not set. */
 type Cells = readonly (string | undefined)[];
 
-/** The columns of a file, in the order of the file. Undefined if the column is unknown. */
+/** The columns in the order of the file. Undefined if the column is unknown. */
 type Columns = readonly (string | undefined)[];
 
 /** Reads groups from the lines that follow the heading of a CSV file. */
@@ -58,10 +58,7 @@ export function csvOf(rows: readonly Row[]): string {
   return stringify(cells, { cast: { string: quotedWhereNeeded } });
 }
 
-/**
- * Quotes a value if the unquoted value would have another meaning, such as an unset field or a remark. The library
- * itself quotes a value that contains a comma or a quote.
- */
+/** Quotes an empty text, a remark and line breaks. The library itself quotes commas and quotes. */
 function quotedWhereNeeded(value: string) {
   return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
     ? { value, quoted: true, quoted_empty: true }
@@ -90,10 +87,7 @@ export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOption
 
 const RULE = `this line must name the columns, separated by commas: ${COLUMNS.join(",")}; provided_id is required`;
 
-/**
- * Shortens a heading for a message. If the file has no heading, the line is a group and may contain a token. For this
- * reason, long texts are cut.
- */
+/** Shortens a heading for a message. Without a heading, the line is a group and may contain a token. */
 function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }

@@ -20,7 +20,6 @@ export interface ExploClientOptions {
   readonly pageSize: number;
   readonly signal: AbortSignal;
   readonly unusedProxy: string | undefined;
-  /** Called before each pause after a failed request, with the length of the pause in milliseconds, and the reason. */
   readonly onPause?: PatienceOptions["onPause"];
 }
 
@@ -54,12 +53,7 @@ export class ExploClient {
     this.#options = options;
   }
 
-  /**
-   * Reads a page of the list. The first page has the number 1.
-   *
-   * @returns undefined after the last page
-   * @throws Failure if the request fails and another retry does not help
-   */
+  /** Reads a page. The first page has the number 1. @returns undefined after the last page @throws Failure */
   async page(number: number): Promise<ExploPage | undefined> {
     const { url, pageSize, signal, onPause } = this.#options;
     const target = new URL("v2/api/customers/", url.href.endsWith("/") ? url : `${url.href}/`);

@@ -42,9 +42,8 @@ export async function openExplo(
 const MAX_PASSES = 5;
 
 /**
- * Reads the list page by page, and yields each customer once. A pass reads all pages. If a customer is added or removed
- * during a pass, other customers move to other pages, and the pass may miss a customer. For this reason, the list is
- * read again until a pass has found that no customer has moved. There are at most `MAX_PASSES` passes.
+ * Reads the list page by page, and yields each customer once. If a customer is added or removed, other customers move
+ * to other pages, and a pass over all pages may miss a customer. So the list is read until no customer has moved.
  */
 function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
@@ -138,10 +137,7 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   };
 }
 
-/**
- * Returns the values of a customer. `own` are the values of the customer alone. `all` also contains the values of the
- * parents of the customer. Returns `all` if the parents add values. Otherwise, returns `own`.
- */
+/** Returns `all` if the parents of the customer add values to its `own` values. Otherwise, returns `own`. */
 function withInherited(own: unknown, all: unknown): unknown {
   return isObject(all) && !isDeepStrictEqual(all, own ?? {}) ? all : own;
 }

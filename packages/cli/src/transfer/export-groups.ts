@@ -68,9 +68,7 @@ interface Export {
   readonly binding: Binding;
   readonly target: Target;
   readonly state: StateFile<ExportState> | undefined;
-  /**
-   * The file of the export. Undefined if the export is written to standard output. Such an export cannot be continued.
-   */
+  /** If undefined, the export is written to standard output, and cannot be continued. */
   readonly output: OutputFile | undefined;
 }
 

@@ -5,7 +5,7 @@ import { isJsonField, isTimeField, valueIn } from "../../../operator/src/fields.
 
 const FIELDS = ImportedUserGroupSchema.fields;
 const FIELDS_WITHOUT_TOKEN = FIELDS.filter(({ name }) => name !== "token");
-/** Returns whether a file contains the field as protobuf JSON. Such a field is a time, or a message of this service. */
+/** Returns whether the field is protobuf JSON in a file: a time, or a message of this service. */
 const isConverted = (field: DescField) => field.fieldKind === "message" && !isJsonField(field);
 const JSON_COLUMNS: ReadonlySet<string> = new Set(
   FIELDS.filter((field) => isJsonField(field) || (isConverted(field) && !isTimeField(field))).map(({ name }) => name),
@@ -20,10 +20,7 @@ export type Row = { readonly [column: string]: unknown };
 /** The error for a row that is not a valid group. Its message is the reason. */
 export class BadRow extends Error {}
 
-/**
- * Returns the column with a name. The name may be in snake case or in camel case. Returns undefined if no column has
- * the name.
- */
+/** Returns the column with a name in snake case or camel case. */
 export function columnOf(name: string): string | undefined {
   return FIELDS.find((field) => field.name === name || field.jsonName === name)?.name;
 }
@@ -60,12 +57,7 @@ function formOf(field: DescField): string {
 
 const MAX_DEPTH = 32;
 
-/**
- * Rejects a value that cannot be sent, or that would change on the way to the service.
- *
- * @param depth the level of nesting; -1 for a whole row
- * @throws BadRow
- */
+/** @param depth the level of nesting; -1 for a whole row @throws BadRow if the value would change on the way */
 function requireSendable(value: unknown, depth: number): void {
   if (typeof value === "string" && !value.isWellFormed()) throw new BadRow("has half of a surrogate pair");
   if (typeof value !== "object" || value === null) return;
@@ -77,9 +69,7 @@ function requireSendable(value: unknown, depth: number): void {
   }
 }
 
-/**
- * Converts an exported group to a row. The columns of the row have the order of `COLUMNS`. The keys of maps are sorted.
- */
+/** Converts an exported group to a row. The columns have the order of `COLUMNS`. The keys of maps are sorted. */
 export function rowOf(group: UserGroup, hasToken: boolean): JsonObject {
   const fields = hasToken ? FIELDS : FIELDS_WITHOUT_TOKEN;
   return Object.fromEntries(fields.map((field) => [field.name, exported(field, valueIn(group, field))])) as JsonObject;

@@ -4,12 +4,10 @@ import { unwritable } from "../files.ts";
 
 const RESTART = "give --restart to start again";
 
-/**
- * A file to which a run appends. If the run is interrupted, a later run can continue the file. Only the owner can read
- * the file.
- */
+/** A file that a later run can continue if the run is interrupted. Only the owner can read the file. */
 export class GrowingFile {
   readonly path: string;
+  /** Advice for the user if a write fails. */
   readonly #then: string;
   #file: FileHandle | undefined;
   #bytes = 0;
@@ -23,11 +21,7 @@ export class GrowingFile {
     return this.#bytes;
   }
 
-  /**
-   * Opens the file of an earlier run, and cuts the file to a length in bytes.
-   *
-   * @throws Failure if the file does not exist, or if the file is shorter than this length
-   */
+  /** Opens the file of an earlier run, and cuts it to a length. @throws Failure if the file is missing or shorter */
   async continueAt(bytes: number): Promise<void> {
     try {
       this.#file = await open(this.path, constants.O_WRONLY | constants.O_APPEND);

@@ -25,7 +25,6 @@ export function headerText({ snapshotTime = "", environment = "", prefix = "" }:
   return JSON.stringify({ snapshot_time: snapshotTime, environment, provided_id_prefix: prefix });
 }
 
-/** Returns whether a line is blank or a remark. */
 export function isSkipped({ bytes, isTooLong }: Line): boolean {
   if (bytes.subarray(0, REMARK_BYTES.length).equals(REMARK_BYTES)) return true;
   return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);
@@ -49,7 +48,6 @@ export async function readHeader(lines: AsyncIterator<Line, undefined>) {
   return { header: header ?? {}, firstLines, first };
 }
 
-/** Parses a header. @returns undefined if the value is not a header */
 function headerOf(value: unknown): FileHeader | undefined {
   if (!isObject(value) || !("snapshot_time" in value) || "provided_id" in value) return undefined;
   const text = (name: keyof typeof value & string) => {

@@ -32,7 +32,6 @@ export interface ImportFlags extends ExploFlags {
   readonly fromExplo?: boolean;
 }
 
-/** The state of an unfinished import, in a file beside the input. */
 interface ImportState {
   readonly binding: Binding;
   readonly records: number;
@@ -162,17 +161,13 @@ function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }
   };
 }
 
-/**
- * Formats the settings that must not change during an import. If a later run continues the import, the later run must
- * have the same settings.
- */
+/** Formats the settings that a run must share with the run that it continues. */
 function settingsText(flags: ImportFlags, { snapshotTime }: ImportSettings): string {
   const { upsert = false, replaceNewerTokens = false, previousTokenTtl = "", ignoreUnknown = false, format } = flags;
   const time = snapshotTime && timestampDate(snapshotTime as Timestamp).toISOString();
   return JSON.stringify({ snapshotTime: time, upsert, replaceNewerTokens, previousTokenTtl, ignoreUnknown, format });
 }
 
-/** Parses a snapshot time. @throws Failure if the time is not valid */
 function snapshotTimeOf(text: string, isOfFile: boolean): Timestamp {
   const time = parseTime(text);
   if (time) return time;

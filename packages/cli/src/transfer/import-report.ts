@@ -7,10 +7,7 @@ import type { RejectsFile } from "./rejects.ts";
 import type { Fate } from "./sender.ts";
 import type { Target } from "./target.ts";
 
-/**
- * The number of groups by outcome. If `--verify` is set, `onlyHere` is the number of groups that exist only in the
- * service.
- */
+/** The number of groups by outcome. `onlyHere` counts groups that exist only in the service, if `--verify` is set. */
 export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
 
 export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, suspended: 0, rejected: 0 };
@@ -68,7 +65,7 @@ const WORDS: { readonly [fate in keyof Counts]-?: readonly [done: string, would:
   onlyHere: ["", "", "only here"],
 };
 
-/** Reports the result of the import. @throws Failure if groups were rejected, or if the input and the service differ */
+/** Reports the result. @throws Failure if groups were rejected, or if the input and the service differ */
 export async function report(
   { out }: Session,
   given: {

@@ -15,9 +15,8 @@ const END_BYTES = 64 * 1024;
 /**
  * Opens a file of groups.
  *
- * @param path the path of the file, or `-` to read standard input
- * @param format by default, the extension of the file name determines the format. If the extension is unknown, the
- *   first character of the content determines the format
+ * @param path if `-`, standard input
+ * @param format default: by the extension of the file name, otherwise by the first character of the content
  * @throws Failure if the file cannot be read, or has another format
  */
 export async function openInputFile(
@@ -49,7 +48,7 @@ export async function openInputFile(
   }
 }
 
-/** Returns the format that the extension of a file name stands for. Returns undefined if the extension is unknown. */
+/** Returns the format by the extension of a file name. */
 export function formatOf(path: string): FileFormat | undefined {
   if (/\.csv$/i.test(path)) return "csv";
   return /\.(jsonl|ndjson)$/i.test(path) ? "jsonl" : undefined;
@@ -66,7 +65,6 @@ async function readGroups(stream: Readable, options: ReadOptions, named: FileFor
   return { header, firstLines, records: readJsonLines(first, lines, options), format };
 }
 
-/** Returns the format of a text. @throws Failure if the text is neither JSON Lines nor CSV */
 function formatIn(text: string): FileFormat {
   if (text.startsWith("["))
     throw usageFailure("the input is a JSON array, not JSON Lines", "write one object per line: jq -c '.[]' FILE");
@@ -75,10 +73,7 @@ function formatIn(text: string): FileFormat {
   return text.startsWith("{") ? "jsonl" : "csv";
 }
 
-/**
- * Returns a text that identifies the content of a file. The text contains the size of the file, and a digest of the
- * first and last bytes of the file.
- */
+/** Identifies the content of a file by its size, and by a digest of its first and last bytes. */
 async function identityOf(file: FileHandle, bytes: number): Promise<string> {
   const digest = createHash("sha256");
   for (const position of [0, Math.max(0, bytes - END_BYTES)]) {

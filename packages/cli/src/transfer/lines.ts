@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 export interface Line {
   /** The line number. The first line has the number 1. */
   readonly number: number;
-  /** The bytes of the line. They do not include the line ending. Empty if the line is longer than `maxBytes`. */
+  /** The line without its ending. Empty if the line is too long. */
   readonly bytes: Buffer;
   /** The line ending: `\n`, `\r\n`, or empty at the end of the file. */
   readonly ending: string;
@@ -14,11 +14,7 @@ const LF = 10;
 const CR = 13;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/**
- * Reads a stream line by line. Buffers at most one chunk and one line. Skips a UTF-8 byte order mark.
- *
- * @param maxBytes the maximum length of a line. The content of a longer line is dropped
- */
+/** Reads a stream line by line. Skips a UTF-8 byte order mark. Drops the content of lines longer than `maxBytes`. */
 export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Line, undefined> {
   let parts: Buffer[] = [];
   let [length, number] = [0, 0];

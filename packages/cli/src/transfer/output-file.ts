@@ -15,13 +15,7 @@ export class OutputFile extends GrowingFile {
     this.#mayReplace = mayReplace;
   }
 
-  /**
-   * Prepares the file.
-   *
-   * @param bytes the length of the file at which the export continues; 0 if a new export starts
-   * @throws Failure if the file cannot be opened or deleted, or if the exported file already exists and must not be
-   *   replaced
-   */
+  /** @param bytes the length at which the export continues; 0 for a new export @throws Failure */
   async begin(bytes: number): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     if (bytes > 0) return this.continueAt(bytes);
@@ -31,11 +25,7 @@ export class OutputFile extends GrowingFile {
     });
   }
 
-  /**
-   * Renames the complete file to its final name. Call `sync` before this function.
-   *
-   * @throws Failure if the file cannot be renamed
-   */
+  /** Renames the complete file to its final name. Call `sync` first. @throws Failure */
   async finish(): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     await this.close();

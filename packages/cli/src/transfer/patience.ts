@@ -30,10 +30,7 @@ export interface PatienceOptions {
   readonly onPause?: (pauseMs: number, reason: string) => void;
 }
 
-/**
- * Pauses between retries. The pauses grow with each failure. If the service requests a delay, the pause is at least as
- * long as this delay.
- */
+/** Pauses between retries. The pauses grow with each failure, and are at least as long as the service requests. */
 export class Patience {
   readonly #options: PatienceOptions;
   #failures = 0;
@@ -43,7 +40,7 @@ export class Patience {
     this.#options = options;
   }
 
-  /** Pauses before a retry. @throws the error, if a retry does not help or `PATIENCE_MS` is over */
+  /** Pauses before a retry. @throws the error if a retry does not help or `PATIENCE_MS` is over */
   async wait(error: unknown): Promise<void> {
     const { reason, cause } = error instanceof Failure ? error.detail : {};
     if (!(cause instanceof ConnectError) || this.#options.signal.aborted) throw error;
@@ -51,12 +48,7 @@ export class Patience {
     await this.pause(error, reason ?? Code[cause.code], retryAfterMs(cause) ?? 0);
   }
 
-  /**
-   * Pauses before a retry.
-   *
-   * @param atLeastMs the delay that the service requests
-   * @throws the error, if `PATIENCE_MS` is over
-   */
+  /** @param atLeastMs the delay that the service requests @throws the error if `PATIENCE_MS` is over */
   async pause(error: unknown, reason: string, atLeastMs: number): Promise<void> {
     const { signal, onPause } = this.#options;
     const now = performance.now();
@@ -66,7 +58,6 @@ export class Patience {
     const pauseMs = Math.max(growing, atLeastMs);
     this.#failures += 1;
     onPause?.(pauseMs, reason);
-    // A delay that the service requests does not count towards `PATIENCE_MS`.
     if (atLeastMs > 0) this.#failingSince += pauseMs;
     await timers.setTimeout(pauseMs, undefined, { signal }).catch(() => {
       throw signal.reason;

@@ -1,10 +1,7 @@
 import { printable } from "../output/printable.ts";
 import type { Shell } from "../shell.ts";
 
-/**
- * The minimum time between two updates on a terminal, in milliseconds. `LINES_MS` is the minimum time on any other
- * stream.
- */
+/** The minimum time between two updates on a terminal, and on any other stream. */
 const TERMINAL_MS = 200;
 const LINES_MS = 10_000;
 
@@ -14,10 +11,7 @@ interface Position {
   readonly fraction: number | undefined;
 }
 
-/**
- * Shows the progress of a transfer. On a terminal, updates one line. On any other stream, writes a line every ten
- * seconds.
- */
+/** Shows the progress of a transfer: one line that changes on a terminal, and new lines on any other stream. */
 export class Progress {
   readonly #stream: Shell["stderr"];
   readonly #what: string;
@@ -45,7 +39,7 @@ export class Progress {
     this.#note = "";
   }
 
-  /** Shows a pause and the reason for the pause. If the pause is shorter than one second, shows nothing. */
+  /** Shows a pause of at least one second and its reason. */
   pause(pauseMs: number, reason: string): void {
     if (pauseMs < 1000) return;
     this.#note = `, waiting ${duration(pauseMs / 1000)}: ${reason}`;

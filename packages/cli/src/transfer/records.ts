@@ -6,7 +6,7 @@ import type { FileHeader } from "./header.ts";
 export interface GroupRecord {
   /** The number of the first line of the record. The first line of the input has the number 1. */
   readonly line: number;
-  /** The bytes of the record. They do not include the last line ending. Undefined if the record is too long. */
+  /** The record without its last line ending. Undefined if the record is too long. */
   readonly raw: Buffer | undefined;
   readonly content: GroupContent;
 }
@@ -19,7 +19,7 @@ export type GroupContent =
 
 export type FileFormat = "jsonl" | "csv";
 
-/** An input of an import. The input is a file, standard input or the hosted service. */
+/** An input of an import: a file, standard input or the hosted service. */
 export interface GroupSource {
   readonly header: FileHeader;
   /** The lines before the groups. A file of rejected groups begins with these lines. */
@@ -28,7 +28,7 @@ export interface GroupSource {
   readonly format: FileFormat;
   /** Identifies the content of a file. Undefined if the input is not a regular file. */
   readonly identity?: string | undefined;
-  /** Returns the part of the input that has been read, from 0 to 1. Returns undefined if the size is unknown. */
+  /** Returns the part of the input that has been read, from 0 to 1. Undefined if unknown. */
   readonly fraction: () => number | undefined;
   /** Returns the warnings about the input. Call this after the last record. */
   readonly warnings?: () => readonly string[];
@@ -42,19 +42,12 @@ export interface ReadOptions {
   readonly ignoreUnknown: boolean;
 }
 
-/**
- * The maximum length of a record, in bytes. The largest group is shorter than this limit, even if every character is
- * escaped.
- */
+/** The largest group is shorter than this, even if every character is escaped. */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so its content is omitted`;
 
-/**
- * Converts a record to a group. If the record is not a valid group, returns the reason.
- *
- * @param read returns the row. If `read` throws a BadRow, the message of the error is the reason
- */
+/** Converts the row that `read` returns to a group. If the row is not valid, or `read` throws a BadRow, the problem. */
 export function contentOf(rowBytes: number, read: () => Row): GroupContent {
   try {
     return { group: groupOf(read()), size: rowBytes };

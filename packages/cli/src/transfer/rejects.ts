@@ -7,9 +7,8 @@ import { REMARK } from "./header.ts";
 import type { Done } from "./importer.ts";
 
 /**
- * The file of rejected records. The file starts with the first lines of the input. The rejected records follow. Before
- * each record is a remark that contains the line number and the reason. A user can correct and import the file. The
- * first rejected record creates the file.
+ * The file of rejected records, which a user can correct and import. The file starts with the first lines of the input.
+ * Before each record is a remark with the line number and the reason. The first rejected record creates the file.
  */
 export class RejectsFile extends GrowingFile {
   readonly #firstLines: readonly string[];
@@ -19,12 +18,7 @@ export class RejectsFile extends GrowingFile {
     this.#firstLines = firstLines;
   }
 
-  /**
-   * Prepares the file. If the import continues, opens the existing file. Otherwise, renames the file of an earlier
-   * import.
-   *
-   * @param bytes the length of the file at which the import continues; 0 if a new import starts
-   */
+  /** Renames the file of an earlier import. @param bytes the length at which the import continues, or 0 */
   async begin(bytes: number): Promise<void> {
     if (bytes > 0) return this.continueAt(bytes);
     try {

@@ -5,10 +5,7 @@ import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { unreadable, writeAtomically } from "../files.ts";
 import { parsedJson } from "../json.ts";
 
-/**
- * The input, the destination and the options of a transfer. A run can continue the transfer of an earlier run only if
- * both runs have the same binding.
- */
+/** The input, destination and options of a transfer. Only a run with the same binding can continue the transfer. */
 export type Binding = { readonly [difference in keyof typeof DIFFERENCES]?: string | undefined };
 
 /** Texts for the differences between the bindings of two runs. */
@@ -25,9 +22,8 @@ interface State {
 }
 
 /**
- * A file that contains the state of an unfinished transfer. A later process can continue the transfer from this state.
- * The file belongs to the last run that claimed it. If two runs use the same file at the same time, the earlier run
- * stops.
+ * A file that contains the state of an unfinished transfer, which a later process can continue. The file belongs to the
+ * last run that claimed it. If two runs use the file at the same time, the earlier run stops.
  */
 export class StateFile<T extends State> {
   readonly path: string;
@@ -83,7 +79,7 @@ export class StateFile<T extends State> {
     await this.#write();
   }
 
-  /** Requires that the file still belongs to this run. @throws Failure if another run has claimed the file */
+  /** @throws Failure if another run has claimed the file */
   async requireOwn(): Promise<void> {
     if (await this.#isOwn()) return;
     throw new Failure(`another run of the same command has claimed ${this.path}`, {

@@ -14,11 +14,10 @@ export interface Task extends Clients {
   readonly patience: PatienceOptions;
 }
 
-/** A task for the groups of one environment. */
 export interface Target extends Task {
-  /** The environment in requests. If undefined, the service uses the environment of the API token. */
+  /** If undefined, the service uses the environment of the API token. */
   readonly environment: EnvironmentName | undefined;
-  /** The name of the environment in messages. */
+  /** The name of the environment. */
   readonly name: string;
   readonly count: number;
 }
@@ -31,7 +30,6 @@ export async function openTask(session: Session, what: string): Promise<Task> {
   return { ...(await connect(session)), progress, patience: { signal, onPause } };
 }
 
-/** Opens a task for an environment. @throws Failure if the environment does not exist, or if the call fails */
 export async function openTarget(
   session: Session,
   environment: EnvironmentName | undefined,
@@ -55,10 +53,7 @@ export async function* groupPages({ adminOnce, environment, patience }: Target, 
   for await (const { userGroups } of pages(list, request)) yield userGroups;
 }
 
-/**
- * Runs a task, and removes the progress from the terminal at the end. If the task fails, the failure contains advice on
- * how to continue.
- */
+/** Runs a task, and then removes the progress. If the task fails, the failure contains `continuation`. */
 export async function continuable<T>(
   { out, shell }: Session,
   { progress }: Task,
