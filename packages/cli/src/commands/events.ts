@@ -1,18 +1,13 @@
 import { watchEvents } from "@user-group-service/client";
 import {
-  WatchEventsRequest_Start as Start,
+  WatchEventsRequest_StartSchema,
   WatchEventsResponseSchema,
 } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { enumValue } from "../../../operator/src/fields.ts";
 import { callFailure } from "../connection/call-failure.ts";
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentOf, environmentOption, type Options } from "./options.ts";
-
-const STARTS: ReadonlyMap<string, Start> = new Map([
-  ["beginning", Start.BEGINNING],
-  ["now", Start.NOW],
-  ["snapshot", Start.SNAPSHOT],
-]);
 
 export const eventsCommand: DefineCommand = (events, shell) => {
   events
@@ -25,7 +20,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
     .option("-f, --follow", "wait for new events, and connect again if the connection is lost");
   runs(events, shell, async (session, { env, from, follow = false }: Options & { readonly from?: string }) => {
     const where = from ?? (follow ? "now" : "beginning");
-    const start = STARTS.get(where);
+    const start = enumValue(WatchEventsRequest_StartSchema, where);
     const environment = environmentOf(session, { env });
     const { admin, connection } = await connect(session);
     const { signal } = shell;
