@@ -13,7 +13,7 @@ import { patiently } from "./patience.ts";
 import { count } from "./progress.ts";
 import type { FileFormat } from "./records.ts";
 import { type Binding, StateFile } from "./state-file.ts";
-import { continuable, openTarget, type Target } from "./target.ts";
+import { continuable, openTarget } from "./target.ts";
 
 export interface ExportFlags {
   readonly env?: string;
@@ -48,37 +48,12 @@ export async function exportGroups(session: Session, path: string | undefined, f
   const output = file === undefined ? undefined : new OutputFile(file, flags.force === true);
   const state = output && new StateFile<ExportState>(`${file}.export-state`, () => output.sync());
   const { prefix = "", includeTokens = false, restart: isRestart = false } = flags;
-  const options = { format, prefix, includeTokens };
+  const { adminOnce, connection, environment, name, patience, progress } = target;
   const binding: Binding = {
-    url: target.connection.url.href,
-    environment: target.name,
-    options: JSON.stringify(options),
+    url: connection.url.href,
+    environment: name,
+    options: JSON.stringify({ format, prefix, includeTokens }),
   };
-  const transfer = (before?: ExportState) => writeAll({ session, options, binding, target, state, output }, before);
-  const run = () => (state ? state.run({ binding, isRestart }, transfer) : transfer()).finally(() => output?.close());
-  const groups = await continuable(session, target, state ? CONTINUE : "run the same command again", run);
-  if (file === undefined) return;
-  if (out.isJson) return out.line(jsonLine({ summary: { file, groups, environment: target.name } }));
-  await out.line(`exported ${count(groups)} groups of ${target.name} to ${file}`);
-}
-
-interface Export {
-  readonly session: Session;
-  readonly options: { readonly format: FileFormat; readonly prefix: string; readonly includeTokens: boolean };
-  readonly binding: Binding;
-  readonly target: Target;
-  readonly state: StateFile<ExportState> | undefined;
-  /** If undefined, the export is written to standard output, and cannot be continued. */
-  readonly output: OutputFile | undefined;
-}
-
-/** Writes all pages, and requests the next page while a page is written. @returns the number of groups */
-async function writeAll(
-  { session, options, binding, target, state, output }: Export,
-  before: ExportState | undefined,
-): Promise<number> {
-  const { format, prefix, includeTokens } = options;
-  const { adminOnce, environment, name, patience, progress } = target;
   const read = (pageToken: string): Page => {
     const request = { environment, pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens };
     const page = patiently(patience, () => adminOnce.exportUserGroups(request, { timeoutMs: TIMEOUT_MS }));
@@ -87,31 +62,40 @@ async function writeAll(
     page.catch(() => {});
     return page;
   };
-  const write = async (text: string) => (output ? output.append(text) : text && session.out.text(text));
-  let { groups, snapshotTime } = before ?? { groups: 0, snapshotTime: "" };
-  await output?.begin(before?.bytes ?? 0);
-  let next: Page | undefined = read(before?.pageToken ?? "");
-  while (next) {
-    const page: ExportUserGroupsResponse = await next;
-    const { nextPageToken } = page;
-    next = nextPageToken === "" ? undefined : read(nextPageToken);
-    await state?.requireOwn();
-    if (snapshotTime === "") {
-      snapshotTime = timestampDate(page.snapshotTime as Timestamp).toISOString();
-      const header = headerText({ snapshotTime, environment: name, prefix });
-      await write(format === "csv" ? csvFirstLines(header, includeTokens) : `${header}\n`);
+  const write = async (text: string) => (output ? output.append(text) : text && out.text(text));
+
+  /** Writes all pages, and requests the next page while a page is written. @returns the number of groups */
+  const transfer = async (before?: ExportState) => {
+    let { groups, snapshotTime } = before ?? { groups: 0, snapshotTime: "" };
+    await output?.begin(before?.bytes ?? 0);
+    let next: Page | undefined = read(before?.pageToken ?? "");
+    while (next) {
+      const page: ExportUserGroupsResponse = await next;
+      const { nextPageToken } = page;
+      next = nextPageToken === "" ? undefined : read(nextPageToken);
+      await state?.requireOwn();
+      if (snapshotTime === "") {
+        snapshotTime = timestampDate(page.snapshotTime as Timestamp).toISOString();
+        const header = headerText({ snapshotTime, environment: name, prefix });
+        await write(format === "csv" ? csvFirstLines(header, includeTokens) : `${header}\n`);
+      }
+      await write(textOf(page, format, includeTokens));
+      groups += page.userGroups.length;
+      const bytes = output?.bytes ?? 0;
+      if (nextPageToken !== "") await state?.note({ binding, pageToken: nextPageToken, groups, bytes, snapshotTime });
+      const fraction = prefix === "" ? groups / Math.max(1, target.count) : undefined;
+      progress.show({ groups: groups - (before?.groups ?? 0), fraction });
     }
-    await write(textOf(page, format, includeTokens));
-    groups += page.userGroups.length;
-    const bytes = output?.bytes ?? 0;
-    if (nextPageToken !== "") await state?.note({ binding, pageToken: nextPageToken, groups, bytes, snapshotTime });
-    const fraction = prefix === "" ? groups / Math.max(1, target.count) : undefined;
-    progress.show({ groups: groups - (before?.groups ?? 0), fraction });
-  }
-  await output?.sync();
-  await state?.requireOwn();
-  await output?.finish();
-  return groups;
+    await output?.sync();
+    await state?.requireOwn();
+    await output?.finish();
+    return groups;
+  };
+  const run = () => (state ? state.run({ binding, isRestart }, transfer) : transfer()).finally(() => output?.close());
+  const groups = await continuable(session, target, state ? CONTINUE : "run the same command again", run);
+  if (file === undefined) return;
+  if (out.isJson) return out.line(jsonLine({ summary: { file, groups, environment: target.name } }));
+  await out.line(`exported ${count(groups)} groups of ${target.name} to ${file}`);
 }
 
 function textOf({ userGroups }: ExportUserGroupsResponse, format: FileFormat, hasTokens: boolean): string {
