@@ -14,13 +14,11 @@ interface ExploPage {
   readonly total: number | undefined;
 }
 
-export interface ExploClientOptions {
+interface ExploClientOptions extends PatienceOptions {
   readonly url: URL;
   readonly token: string;
   readonly pageSize: number;
-  readonly signal: AbortSignal;
   readonly unusedProxy: string | undefined;
-  readonly onPause?: PatienceOptions["onPause"];
 }
 
 const MAX_PAGE_BYTES = 128 * 1024 * 1024;
@@ -55,10 +53,10 @@ export class ExploClient {
 
   /** Reads a page. The first page has the number 1. @returns undefined after the last page @throws Failure */
   async page(number: number): Promise<ExploPage | undefined> {
-    const { url, pageSize, signal, onPause } = this.#options;
+    const { url, pageSize } = this.#options;
     const target = new URL("v2/api/customers/", url.href.endsWith("/") ? url : `${url.href}/`);
     target.search = new URLSearchParams({ page: String(number), page_size: String(pageSize) }).toString();
-    const patience = new Patience({ signal, onPause });
+    const patience = new Patience(this.#options);
     for (let refusals = 0; ; ) {
       const answer = await this.#get(target);
       if ("value" in answer) return pageOf(answer.value, url);

@@ -4,9 +4,10 @@ import { isObject } from "../../../operator/src/fields.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { isLoopback, parseUrl, tokenFrom, unusedProxyOf } from "../settings.ts";
 import type { Shell } from "../shell.ts";
-import { ExploClient, type ExploClientOptions } from "./explo-client.ts";
+import { ExploClient } from "./explo-client.ts";
 import { BadRow } from "./group-row.ts";
 import { type FileHeader, headerText } from "./header.ts";
+import type { PatienceOptions } from "./patience.ts";
 import { count } from "./progress.ts";
 import { contentOf, type GroupRecord, type GroupSource } from "./records.ts";
 import { SeenIds } from "./seen-ids.ts";
@@ -24,7 +25,7 @@ const MAX_PAGE_SIZE = 1000;
 /** Opens the customer list of the hosted service. @throws Failure if an option is not valid */
 export async function openExplo(
   flags: ExploFlags,
-  { env, ...options }: Pick<ExploClientOptions, "signal" | "onPause"> & { readonly env: Shell["env"] },
+  { env, ...options }: PatienceOptions & { readonly env: Shell["env"] },
 ): Promise<GroupSource> {
   const url = parseUrl("--explo-url", flags.exploUrl ?? "https://api.explo.co");
   if (url.protocol !== "https:" && !isLoopback(url))

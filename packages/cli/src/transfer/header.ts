@@ -1,4 +1,3 @@
-import { Buffer } from "node:buffer";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "../../../operator/src/fields.ts";
 import { parsedJson } from "../json.ts";
@@ -6,7 +5,6 @@ import type { Line } from "./lines.ts";
 
 /** The prefix of a remark: a line that contains no group. */
 export const REMARK = "#ugs ";
-const REMARK_BYTES = Buffer.from(REMARK);
 
 /**
  * The first line of an export. In JSON Lines, this line is an object that has a field `snapshot_time` and no field
@@ -26,7 +24,7 @@ export function headerText({ snapshotTime = "", environment = "", prefix = "" }:
 }
 
 export function isSkipped({ bytes, isTooLong }: Line): boolean {
-  if (bytes.subarray(0, REMARK_BYTES.length).equals(REMARK_BYTES)) return true;
+  if (bytes.toString("latin1", 0, REMARK.length) === REMARK) return true;
   return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);
 }
 
