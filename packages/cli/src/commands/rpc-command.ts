@@ -18,7 +18,6 @@ import { type ColumnOf, columnsOf } from "../output/table.ts";
 import { type Confirmation, confirm } from "../questions.ts";
 import { readToken } from "../secret-input.ts";
 import { connect, type Session } from "../session.ts";
-import type { Shell } from "../shell.ts";
 import { timeOf, ttlOf } from "../times.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import {
@@ -87,57 +86,51 @@ export function rpcCommand<I extends DescMessage, O extends DescMessage>(
   spec: RpcCommand<I, O> = {},
 ): DefineCommand {
   const subject = SUBJECTS.find((name) => hasField(method.input, name) && !(name in (spec.fields ?? {})));
+  const { columns } = spec;
   const fields: FieldInputs = { ...(subject !== undefined && { [subject]: "<id>" }), ...spec.fields };
-  return (command, shell) => define(command.description(description), shell, { ...spec, method, fields });
-}
-
-function define<I extends DescMessage, O extends DescMessage>(
-  command: Command,
-  shell: Shell,
-  spec: RpcCommand<I, O> & { readonly method: DescMethodUnary<I, O>; readonly fields: FieldInputs },
-): void {
-  const { method, columns, fields } = spec;
-  addInputs(command, method.input, fields);
-  if (hasField(method.input, "page_token")) command.addOption(limitOption());
-  if (spec.confirm) command.addOption(yesOption());
-  if (spec.secret) withOut(command);
-  runs(command, shell, async (session, ...given) => {
-    const options = given.at(-1) as Options & { readonly [option: string]: unknown };
-    const inputs = inputsOf(method.input, fields, options, given.slice(0, -1));
-    const request = (await requestOf(session, method.input, inputs, spec.preset)) as MessageShape<I> & {
-      readonly requestId?: string;
-    };
-    const file = spec.secret && (await outFileOf(options));
-    // Checks the settings before the first prompt.
-    const { call } = await connect(session);
-    await readSecrets(session, request, inputs);
-    const confirmation = spec.confirm?.(request);
-    if (confirmation) await confirm(shell, confirmation, options.yes);
-    const { out } = session;
-    const note = (response: MessageShape<O>) => {
-      const text = spec.note?.(response, request);
-      if (text !== undefined) out.note(text);
-    };
-    if (columns) {
-      const list = method.output.fields.find(({ fieldKind }) => fieldKind === "list") as DescField;
-      const items = list.message as DescMessage;
-      const pages = pagesOf(options.limit, async (page) => {
-        const response = await call(method, { ...request, ...page });
-        note(response);
-        const { nextPageToken = "" } = response as { readonly nextPageToken?: string };
-        return { items: valueIn(response, list) as MessageShape<DescMessage>[], nextPageToken };
-      });
-      if (!(await out.list(items, columnsOf(items, columns), pages)) && spec.none) out.note(spec.none);
-      return;
-    }
-    const response = await repeatable(request, () => call(method, request));
-    const [schema, message] = partOf(method.output, response, spec.part);
-    if (spec.secret) return out.secret(schema, message, { ...spec.secret(response, request), file });
-    const shown = "token" in message ? { ...message, token: "" } : message;
-    if (spec.done && !out.isJson) out.note(spec.done(request, response));
-    else await out.record(schema, shown);
-    note(response);
-  });
+  return (command, shell) => {
+    addInputs(command.description(description), method.input, fields);
+    if (hasField(method.input, "page_token")) command.addOption(limitOption());
+    if (spec.confirm) command.addOption(yesOption());
+    if (spec.secret) withOut(command);
+    runs(command, shell, async (session, ...given) => {
+      const options = given.at(-1) as Options & { readonly [option: string]: unknown };
+      const inputs = inputsOf(method.input, fields, options, given.slice(0, -1));
+      const request = (await requestOf(session, method.input, inputs, spec.preset)) as MessageShape<I> & {
+        readonly requestId?: string;
+      };
+      const file = spec.secret && (await outFileOf(options));
+      // Checks the settings before the first prompt.
+      const { call } = await connect(session);
+      await readSecrets(session, request, inputs);
+      const confirmation = spec.confirm?.(request);
+      if (confirmation) await confirm(shell, confirmation, options.yes);
+      const { out } = session;
+      const note = (response: MessageShape<O>) => {
+        const text = spec.note?.(response, request);
+        if (text !== undefined) out.note(text);
+      };
+      if (columns) {
+        const list = method.output.fields.find(({ fieldKind }) => fieldKind === "list") as DescField;
+        const items = list.message as DescMessage;
+        const pages = pagesOf(options.limit, async (page) => {
+          const response = await call(method, { ...request, ...page });
+          note(response);
+          const { nextPageToken = "" } = response as { readonly nextPageToken?: string };
+          return { items: valueIn(response, list) as MessageShape<DescMessage>[], nextPageToken };
+        });
+        if (!(await out.list(items, columnsOf(items, columns), pages)) && spec.none) out.note(spec.none);
+        return;
+      }
+      const response = await repeatable(request, () => call(method, request));
+      const [schema, message] = partOf(method.output, response, spec.part);
+      if (spec.secret) return out.secret(schema, message, { ...spec.secret(response, request), file });
+      const shown = "token" in message ? { ...message, token: "" } : message;
+      if (spec.done && !out.isJson) out.note(spec.done(request, response));
+      else await out.record(schema, shown);
+      note(response);
+    });
+  };
 }
 
 /** Adds the arguments and options for the fields of a request to a command. */
@@ -193,7 +186,7 @@ export async function requestOf(
   session: Session,
   schema: DescMessage,
   inputs: readonly Input[],
-  preset: NonNullable<RpcCommand<DescMessage, DescMessage>["preset"]> = {},
+  preset: object = {},
 ): Promise<object> {
   const request: { [field: string]: unknown } = { ...preset };
   for (const input of inputs) if (input.secret === undefined) set(request, input.field, await parse(session, input));
