@@ -7,17 +7,15 @@ import { usageFailure } from "./failures.ts";
 
 /** Reads a file that contains a secret. @throws Failure if the file cannot be read, or if other users can read it */
 export async function readSecretFile(path: string): Promise<string> {
-  const file = await open(path, "r").catch((error: unknown) => {
-    throw unreadable(path, error);
+  return reading(path, async () => {
+    const file = await open(path, "r");
+    try {
+      await refuseShared(file, path);
+      return await file.readFile("utf8");
+    } finally {
+      await file.close();
+    }
   });
-  try {
-    await refuseShared(file, path);
-    return await file.readFile("utf8");
-  } catch (error) {
-    throw unreadable(path, error);
-  } finally {
-    await file.close();
-  }
 }
 
 /**
@@ -36,16 +34,32 @@ async function refuseShared(file: FileHandle, path: string): Promise<void> {
 }
 
 /** Reads a file that contains no secret. @throws Failure if the file cannot be read */
-export async function readPlainFile(path: string): Promise<string> {
-  return readFile(path, "utf8").catch((error: unknown) => {
-    throw unreadable(path, error);
-  });
+export function readPlainFile(path: string): Promise<string> {
+  return reading(path, () => readFile(path, "utf8"));
 }
 
-/** Converts a system error of a read to a failure. Returns any other error unchanged. */
-export function unreadable(path: string, error: unknown): unknown {
-  const words = systemWords(error);
-  return words === undefined ? error : usageFailure(`cannot read ${path}: ${words}`);
+/** Calls a function that reads a file. @throws Failure if a system error occurs */
+export async function reading<T>(path: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    const words = systemWords(error);
+    throw words === undefined ? error : usageFailure(`cannot read ${path}: ${words}`);
+  }
+}
+
+/** Calls a function that writes a file. @throws Failure with the hint if a system error occurs */
+export async function writing<T>(path: string, hint: string, write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    throw unwritable(path, error, hint);
+  }
+}
+
+/** Returns undefined if a file does not exist. @throws any other error */
+export function ignoreMissing(error: unknown): undefined {
+  if ((error as { code?: string }).code !== "ENOENT") throw error;
 }
 
 /** Converts a system error of a write to a failure. Returns any other error unchanged. */
@@ -63,9 +77,7 @@ function systemWords(error: unknown): string | undefined {
 /** Like `writeAtomically`, but also creates missing directories, with mode 0700. */
 export async function writeSecretFile(path: string, text: string): Promise<void> {
   const hint = "nothing was changed";
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-    throw unwritable(path, error, hint);
-  });
+  await writing(path, hint, () => mkdir(dirname(path), { recursive: true, mode: 0o700 }));
   await writeAtomically(path, text, hint);
 }
 
@@ -100,10 +112,8 @@ export async function refusePresent(path: string, mayReplace: boolean): Promise<
 export async function requireWritable(path: string, mayReplace: boolean): Promise<void> {
   await refusePresent(path, mayReplace);
   const trial = `${path}.${randomUUID()}`;
-  try {
+  await writing(path, "nothing was done", async () => {
     await (await open(trial, "wx", 0o600)).close();
     await rm(trial);
-  } catch (error) {
-    throw unwritable(path, error, "nothing was done");
-  }
+  });
 }

@@ -1,6 +1,6 @@
 import { constants, type FileHandle, open } from "node:fs/promises";
 import { usageFailure } from "../failures.ts";
-import { unwritable } from "../files.ts";
+import { ignoreMissing, writing } from "../files.ts";
 
 const RESTART = "give --restart to start again";
 
@@ -23,36 +23,29 @@ export class GrowingFile {
 
   /** Opens the file of an earlier run, and cuts it to a length. @throws Failure if the file is missing or shorter */
   async continueAt(bytes: number): Promise<void> {
-    try {
-      this.#file = await open(this.path, constants.O_WRONLY | constants.O_APPEND);
+    await this.writing(async () => {
+      this.#file = await open(this.path, constants.O_WRONLY | constants.O_APPEND).catch(ignoreMissing);
+      if (!this.#file) throw usageFailure(`${this.path} of the unfinished run does not exist`, RESTART);
       await this.#file.chmod(0o600);
       const { size } = await this.#file.stat();
       if (size < bytes) throw usageFailure(`${this.path} is shorter than before`, RESTART);
       await this.#file.truncate(bytes);
-    } catch (error) {
-      if ((error as { code?: string }).code === "ENOENT")
-        throw usageFailure(`${this.path} of the unfinished run does not exist`, RESTART);
-      throw this.unwritable(error);
-    }
+    });
     this.#bytes = bytes;
   }
 
   /** Appends to the file. The first call creates the file. @throws Failure if the write fails */
   async append(content: string | Uint8Array): Promise<void> {
     const bytes = Buffer.from(content as Uint8Array);
-    try {
+    await this.writing(async () => {
       this.#file ??= await open(this.path, "wx", 0o600);
       await this.#file.appendFile(bytes);
-    } catch (error) {
-      throw this.unwritable(error);
-    }
+    });
     this.#bytes += bytes.length;
   }
 
   async sync(): Promise<void> {
-    await this.#file?.datasync().catch((error: unknown) => {
-      throw this.unwritable(error);
-    });
+    await this.writing(async () => this.#file?.datasync());
   }
 
   async close(): Promise<void> {
@@ -60,7 +53,7 @@ export class GrowingFile {
     this.#file = undefined;
   }
 
-  protected unwritable(error: unknown): unknown {
-    return unwritable(this.path, error, this.#then);
+  protected writing<T>(write: () => Promise<T>): Promise<T> {
+    return writing(this.path, this.#then, write);
   }
 }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { usageFailure } from "../failures.ts";
-import { unreadable } from "../files.ts";
+import { reading } from "../files.ts";
 import { columnsOf, readCsv } from "./csv.ts";
 import { readHeader } from "./header.ts";
 import { readJsonLines } from "./jsonl.ts";
@@ -24,9 +24,7 @@ export async function openInputFile(
   { stdin, format, ...options }: ReadOptions & { readonly stdin: Readable; readonly format?: FileFormat | undefined },
 ): Promise<GroupSource> {
   if (path === "-") return { ...(await readGroups(stdin, options, format)), fraction: () => undefined };
-  const file = await open(path, "r").catch((error: unknown) => {
-    throw unreadable(path, error);
-  });
+  const file = await reading(path, () => open(path, "r"));
   try {
     const stat = await file.stat();
     if (stat.isDirectory()) throw usageFailure(`cannot read ${path}: it is a directory`);

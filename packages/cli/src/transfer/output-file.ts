@@ -1,7 +1,7 @@
 import { open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { CONTINUE } from "../failures.ts";
-import { refusePresent, unwritable } from "../files.ts";
+import { refusePresent, writing } from "../files.ts";
 import { GrowingFile } from "./growing-file.ts";
 
 /** The file of an export. While the export is incomplete, the name of the file ends in `.part`. */
@@ -20,22 +20,18 @@ export class OutputFile extends GrowingFile {
     await refusePresent(this.#whole, this.#mayReplace);
     if (bytes > 0) return this.continueAt(bytes);
     // Delete an existing file. The file may be a link, or other users may be able to read the file.
-    await rm(this.path, { force: true }).catch((error: unknown) => {
-      throw this.unwritable(error);
-    });
+    await this.writing(() => rm(this.path, { force: true }));
   }
 
   /** Renames the complete file to its final name. Call `sync` first. @throws Failure */
   async finish(): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     await this.close();
-    try {
+    await writing(this.#whole, CONTINUE, async () => {
       await rename(this.path, this.#whole);
       // Flushes the directory entry to disk.
       const folder = await open(dirname(this.#whole), "r");
       await folder.sync().finally(() => folder.close());
-    } catch (error) {
-      throw unwritable(this.#whole, error, CONTINUE);
-    }
+    });
   }
 }

@@ -1,6 +1,7 @@
 import { Buffer } from "node:buffer";
 import { lstat, rename } from "node:fs/promises";
 import { CONTINUE, usageFailure } from "../failures.ts";
+import { ignoreMissing } from "../files.ts";
 import { printable } from "../output/printable.ts";
 import { GrowingFile } from "./growing-file.ts";
 import { REMARK } from "./header.ts";
@@ -21,14 +22,12 @@ export class RejectsFile extends GrowingFile {
   /** Renames the file of an earlier import. @param bytes the length at which the import continues, or 0 */
   async begin(bytes: number): Promise<void> {
     if (bytes > 0) return this.continueAt(bytes);
-    try {
+    await this.writing(async () => {
       const present = await lstat(this.path).catch(ignoreMissing);
       // A directory or a device such as /dev/null must not be renamed.
       if (present && !present.isFile()) throw usageFailure(`${this.path} is not a regular file`, "give another path");
       if (present) await rename(this.path, `${this.path}.old`);
-    } catch (error) {
-      throw this.unwritable(error);
-    }
+    });
   }
 
   /** Appends the rejected records of `done`. */
@@ -42,8 +41,4 @@ export class RejectsFile extends GrowingFile {
     }
     await this.append(Buffer.concat(parts));
   }
-}
-
-function ignoreMissing(error: unknown): undefined {
-  if ((error as { code?: string }).code !== "ENOENT") throw error;
 }

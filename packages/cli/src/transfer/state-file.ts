@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { readFile, rm } from "node:fs/promises";
 import { isObject } from "../../../operator/src/fields.ts";
 import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
-import { unreadable, writeAtomically } from "../files.ts";
+import { ignoreMissing, reading, writeAtomically } from "../files.ts";
 import { parsedJson } from "../json.ts";
 
 /** The input, destination and options of a transfer. Only a run with the same binding can continue the transfer. */
@@ -93,13 +93,8 @@ export class StateFile<T extends State> {
   }
 
   async #read(): Promise<(Partial<T> & { readonly run?: string }) | undefined> {
-    let text: string;
-    try {
-      text = await readFile(this.path, "utf8");
-    } catch (error) {
-      if ((error as { code?: string }).code === "ENOENT") return undefined;
-      throw unreadable(this.path, error);
-    }
+    const text = await reading(this.path, () => readFile(this.path, "utf8").catch(ignoreMissing));
+    if (text === undefined) return undefined;
     const state = parsedJson(text);
     if (!isObject(state))
       throw usageFailure(`${this.path} is not the state of a transfer`, "delete this file to start again");
