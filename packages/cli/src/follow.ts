@@ -13,16 +13,14 @@ interface FollowOptions extends FollowerOptions {
  * Yields the last events, the oldest first, and then each new event once. After the first read, retries while the
  * service is unavailable.
  *
- * @throws Failure if another read fails @throws the reason of the signal when the signal aborts
+ * @throws Failure if another read fails @throws AbortError when the signal aborts
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
   const { signal, warn } = options;
   const follower = new AuditFollower(options);
   yield (await follower.next(signal)).toReversed();
   for (let failures = 0; ; ) {
-    await timers.setTimeout(followPauseMs(failures), undefined, { signal }).catch(() => {
-      throw signal.reason;
-    });
+    await timers.setTimeout(followPauseMs(failures), undefined, { signal });
     try {
       const found = await follower.next(signal);
       if (failures > 0) warn("The service is back.");

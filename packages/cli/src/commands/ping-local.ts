@@ -26,7 +26,6 @@ export async function checkLocally({ shell, settings }: Session, path: string) {
     response.resume();
     return { where: url.origin, isReady: response.statusCode === 200 };
   } catch (error) {
-    if (shell.signal.aborted) throw shell.signal.reason;
     const { code, message } = error as { code?: string; message: string };
     throw new Failure(`${url.origin} does not respond: ${code ?? message}`, {
       exitCode: EXIT.unavailable,

@@ -104,8 +104,7 @@ export class ExploClient {
   async #keepPace(): Promise<void> {
     this.#requests += 1;
     const waitMs = this.#requests <= BURST ? 0 : this.#lastAt + PACE_MS - performance.now();
-    const { signal } = this.#options;
-    if (waitMs > 0) await setTimeout(waitMs, undefined, { signal }).catch(() => signal.throwIfAborted());
+    if (waitMs > 0) await setTimeout(waitMs, undefined, { signal: this.#options.signal });
     this.#lastAt = performance.now();
   }
 }

@@ -72,6 +72,6 @@ describe("Patience", () => {
     const onPause = () => controller.abort(interrupted);
     const error = failing(Code.Unavailable, "STORE_UNAVAILABLE");
     const waiting = new Patience({ signal: controller.signal, onPause }).wait(error);
-    await expect(waiting).rejects.toBe(interrupted);
+    await expect(waiting).rejects.toThrow(expect.objectContaining({ cause: interrupted }));
   });
 });

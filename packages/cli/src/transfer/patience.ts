@@ -59,9 +59,7 @@ export class Patience {
     this.#failures += 1;
     onPause?.(pauseMs, reason);
     if (atLeastMs > 0) this.#failingSince += pauseMs;
-    await timers.setTimeout(pauseMs, undefined, { signal }).catch(() => {
-      throw signal.reason;
-    });
+    await timers.setTimeout(pauseMs, undefined, { signal });
   }
 }
 
