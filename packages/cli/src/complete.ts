@@ -31,9 +31,8 @@ function candidatesFor(program: Command, words: readonly string[], profiles: rea
     return optionsOf(program, command).flatMap(({ long, short, description }) =>
       [long, short].filter((flag) => flag !== undefined).map((flag): Candidate => [flag, description]),
     );
-  const last = command.registeredArguments.at(-1);
-  const argument = command.registeredArguments[position] ?? (last?.variadic ? last : undefined);
-  return [...command.commands.map((child): Candidate => [child.name(), child.description()]), ...choices(argument)];
+  const children = command.commands.map((child): Candidate => [child.name(), child.description()]);
+  return [...children, ...choices(command.registeredArguments[position])];
 }
 
 function isProfile(of: Option | Argument | undefined, command: Command): boolean {
