@@ -3,7 +3,7 @@ import { parse } from "csv-parse/sync";
 import { stringify } from "csv-stringify/sync";
 import { usageFailure } from "../failures.ts";
 import { parsedJson } from "../json.ts";
-import { BadRow, COLUMNS, columnOf, isJsonColumn, type Row } from "./group-row.ts";
+import { BadRow, COLUMNS, columnOf, JSON_COLUMNS, type Row } from "./group-row.ts";
 import { isSkipped, REMARK } from "./header.ts";
 import { type Line, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LONG } from "./records.ts";
@@ -52,7 +52,7 @@ export function csvFirstLines(header: string, hasTokens: boolean): string {
 export function csvOf(rows: readonly Row[]): string {
   const cells = rows.map((row) =>
     Object.entries(row).map(([column, value]) =>
-      value !== null && isJsonColumn(column) ? JSON.stringify(value) : (value ?? undefined),
+      value !== null && JSON_COLUMNS.has(column) ? JSON.stringify(value) : (value ?? undefined),
     ),
   );
   return stringify(cells, { cast: { string: quotedWhereNeeded } });
@@ -114,7 +114,7 @@ function rowOf(cells: Cells, columns: Columns): Row {
   for (const [i, column] of columns.entries()) {
     const cell = cells[i];
     if (column === undefined || cell === undefined) continue;
-    row[column] = isJsonColumn(column) ? jsonCell(column, cell) : cell;
+    row[column] = JSON_COLUMNS.has(column) ? jsonCell(column, cell) : cell;
   }
   return row;
 }

@@ -7,7 +7,8 @@ const FIELDS = ImportedUserGroupSchema.fields;
 const FIELDS_WITHOUT_TOKEN = FIELDS.filter(({ name }) => name !== "token");
 /** Returns whether the field is protobuf JSON in a file: a time, or a message of this service. */
 const isConverted = (field: DescField) => field.fieldKind === "message" && !isJsonField(field);
-const JSON_COLUMNS: ReadonlySet<string> = new Set(
+/** The columns whose cells in CSV are JSON. */
+export const JSON_COLUMNS: ReadonlySet<string> = new Set(
   FIELDS.filter((field) => isJsonField(field) || (isConverted(field) && !isTimeField(field))).map(({ name }) => name),
 );
 
@@ -23,10 +24,6 @@ export class BadRow extends Error {}
 /** Returns the column with a name in snake case or camel case. */
 export function columnOf(name: string): string | undefined {
   return FIELDS.find((field) => field.name === name || field.jsonName === name)?.name;
-}
-
-export function isJsonColumn(column: string): boolean {
-  return JSON_COLUMNS.has(column);
 }
 
 /** Converts a row to a group. @throws BadRow if the row is not a valid group */

@@ -1,4 +1,3 @@
-import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "../../../operator/src/fields.ts";
 import { parsedJson } from "../json.ts";
 import type { Line } from "./lines.ts";
@@ -48,8 +47,8 @@ export async function readHeader(lines: AsyncIterator<Line, undefined>) {
 
 function headerOf(value: unknown): FileHeader | undefined {
   if (!isObject(value) || !("snapshot_time" in value) || "provided_id" in value) return undefined;
-  const text = (name: keyof typeof value & string) => {
-    const field = (value as JsonObject)[name];
+  const text = (name: string) => {
+    const field = value[name];
     return typeof field === "string" && field !== "" ? field : undefined;
   };
   return {
