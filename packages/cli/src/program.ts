@@ -1,7 +1,47 @@
 import { Command } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
-import { COMMANDS } from "./commands/all.ts";
+import { auditCommand } from "./commands/audit.ts";
+import type { DefineCommand } from "./commands/command.ts";
+import { completionCommand } from "./commands/completion.ts";
+import { envCommands } from "./commands/env.ts";
+import { eventsCommand } from "./commands/events.ts";
+import { exportCommand } from "./commands/export.ts";
+import { groupCommands } from "./commands/group.ts";
+import { importCommand } from "./commands/import.ts";
+import { keysCommands } from "./commands/keys.ts";
+import { loginCommand, logoutCommand, whoamiCommand } from "./commands/login.ts";
+import { metricsCommand } from "./commands/metrics.ts";
+import { pingCommand } from "./commands/ping.ts";
+import { profileCommands } from "./commands/profile.ts";
+import { signingKeyCommands } from "./commands/signing-key.ts";
+import { storeCommands } from "./commands/store.ts";
+import { tokenCommands } from "./commands/token.ts";
+import { viewerCommands } from "./commands/viewer.ts";
+import { webhookCommands } from "./commands/webhook.ts";
 import type { Shell } from "./shell.ts";
+
+/** All commands, in the order in which the help lists them. */
+const COMMANDS: { readonly [name: string]: DefineCommand } = {
+  login: loginCommand,
+  logout: logoutCommand,
+  profile: profileCommands,
+  whoami: whoamiCommand,
+  ping: pingCommand,
+  env: envCommands,
+  token: tokenCommands,
+  group: groupCommands,
+  viewer: viewerCommands,
+  "signing-key": signingKeyCommands,
+  webhook: webhookCommands,
+  import: importCommand,
+  export: exportCommand,
+  audit: auditCommand,
+  metrics: metricsCommand,
+  events: eventsCommand,
+  keys: keysCommands,
+  store: storeCommands,
+  completion: completionCommand,
+};
 
 /**
  * Creates the tree of commands. The returned command throws a CommanderError instead of exiting or reporting an error.

@@ -4,7 +4,7 @@ import { usageFailure } from "../failures.ts";
 import type { Profile } from "../profiles.ts";
 import { ask, canAsk, confirm } from "../questions.ts";
 import { readToken } from "../secret-input.ts";
-import { clientsOf, type Session } from "../session.ts";
+import { clientsOf, connect, type Session } from "../session.ts";
 import { isLoopback, parseUrl, urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { type Options, yesOption } from "./options.ts";
@@ -40,6 +40,15 @@ stores it in a file that only you can read.`,
       out.note(
         "The network carries the token unencrypted: use http:// only on this machine and in networks that you trust.",
       );
+  });
+};
+
+export const whoamiCommand: DefineCommand = (command, shell) => {
+  command.description("show the API token in use, and its role");
+  runs(command, shell, async (session) => {
+    const { admin, connection } = await connect(session);
+    const caller = await admin.getCaller({});
+    await session.out.record(GetCallerResponseSchema, caller, [{ label: "service", text: urlText(connection) }]);
   });
 };
 
