@@ -43,6 +43,7 @@ export class Failure extends Error {
   }
 }
 
+/** Returns whether a call failed because the resource does not exist. */
 export function isNotFound(error: unknown): error is Failure {
   return error instanceof Failure && error.detail.exitCode === EXIT.notFound;
 }

@@ -4,6 +4,7 @@ import { usageFailure } from "./failures.ts";
 import { printable } from "./output/printable.ts";
 import { Interrupted, interruption, type Shell } from "./shell.ts";
 
+/** Returns whether `ugs` can prompt the user. */
 export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): boolean {
   return stdin.isTTY === true && stderr.isTTY === true;
 }
@@ -35,6 +36,7 @@ export async function ask(
   }
 }
 
+/** A confirmation before a resource is deleted, revoked or replaced permanently. */
 export interface Confirmation {
   /** The name of the resource, such as `the user group acme`. */
   readonly what: string;

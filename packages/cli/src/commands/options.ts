@@ -19,6 +19,7 @@ export function limitOption(): Option {
   return new Option("--limit <n>", "the maximum number of results; default: all").argParser(countOf);
 }
 
+/** Parses a whole number. @throws InvalidArgumentError if the text is not a whole number of 1 or more */
 export function countOf(text: string): number {
   const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (count < 1) throw new InvalidArgumentError("It must be a whole number of 1 or more.");
@@ -39,6 +40,7 @@ export function environmentOf({ shell }: Session, { env }: Options): Environment
   return name === undefined ? undefined : parseEnvironment(name);
 }
 
+/** Parses `NAME`, `NAME/Customer` or `NAME/Testing`. @throws Failure if the text has another form */
 export function parseEnvironment(text: string): EnvironmentName {
   const environment = parseEnvironmentName(text);
   if (environment) return environment;
@@ -52,6 +54,7 @@ export function yesOption(): Option {
   return new Option("-y, --yes", "do not ask for confirmation");
 }
 
+/** Adds the options `--out` and `--force`. */
 export function withOut(command: Command): Command {
   return command
     .option("--out <file>", "write the secret to a new file that only its owner can read; default: standard output")
@@ -66,6 +69,7 @@ export async function outFileOf({ out, force = false }: Options): Promise<string
   return out;
 }
 
+/** Returns the text of an option. @throws Failure if the text is empty */
 export function nonEmpty(option: string, text: string): string {
   if (text.trim() === "") throw usageFailure(`${option} must not be empty`);
   return text;

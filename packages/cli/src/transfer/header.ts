@@ -22,6 +22,7 @@ export function headerText({ snapshotTime = "", environment = "", prefix = "" }:
   return JSON.stringify({ snapshot_time: snapshotTime, environment, provided_id_prefix: prefix });
 }
 
+/** Returns whether a line is blank or a remark. */
 export function isSkipped({ bytes, isTooLong }: Line): boolean {
   if (bytes.toString("latin1", 0, REMARK.length) === REMARK) return true;
   return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);

@@ -82,7 +82,7 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   );
 }
 
-/** Revokes the tokens of a group. @returns false if the stored group cannot be read */
+/** Revokes the tokens of a group. All retries have the same request id. @returns false if the group cannot be read */
 async function revoke(
   { adminOnce, environment, patience }: Target,
   userGroupId: string,

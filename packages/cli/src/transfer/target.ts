@@ -14,6 +14,7 @@ export interface Task extends Clients {
   readonly patience: PatienceOptions;
 }
 
+/** A task for the groups of one environment. */
 export interface Target extends Task {
   /** If undefined, the service uses the environment of the API token. */
   readonly environment: EnvironmentName | undefined;
@@ -30,6 +31,7 @@ export async function openTask(session: Session, what: string): Promise<Task> {
   return { ...(await connect(session)), progress, patience: { signal, onPause } };
 }
 
+/** Opens a task for an environment. @throws Failure if the environment does not exist */
 export async function openTarget(
   session: Session,
   environment: EnvironmentName | undefined,
