@@ -35,6 +35,7 @@ export async function connect({ settings, shell }: Session): Promise<Clients> {
   return clientsOf(connection, { token: await settings.token(), signal: shell.signal });
 }
 
+/** Creates clients for a connection. */
 export function clientsOf(connection: Connection, options: TransportOptions): Clients {
   const transport = openTransport(connection, options);
   return {

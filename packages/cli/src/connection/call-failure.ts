@@ -70,9 +70,13 @@ const HINTS: { readonly [reason: string]: string } = {
 /**
  * Converts a `ConnectError` to a `Failure`. Returns any other error unchanged.
  *
- * @param mayRepeat whether a retry is safe even if the service has already executed the call
+ * @param options `mayRepeat`: whether a retry is safe even if the service has already executed the call
  */
-export function callFailure(error: unknown, connection: Connection, mayRepeat: boolean): unknown {
+export function callFailure(
+  error: unknown,
+  connection: Connection,
+  { mayRepeat }: { readonly mayRepeat: boolean },
+): unknown {
   if (!(error instanceof ConnectError)) return error;
   const details = failureDetails(error);
   return details ? answered(error, details) : unanswered(error, connection, mayRepeat ? undefined : "unknown");

@@ -49,7 +49,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
       try {
         return await transport.unary(method, ...rest);
       } catch (error) {
-        throw callFailure(error, connection, isRepeatable(method));
+        throw callFailure(error, connection, { mayRepeat: isRepeatable(method) });
       }
     },
   };
