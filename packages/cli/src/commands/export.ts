@@ -1,5 +1,5 @@
 import { Option } from "commander";
-import { type ExportFlags, exportGroups } from "../transfer/export-groups.ts";
+import { exportGroups } from "../transfer/export-groups.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentOption } from "./options.ts";
 
@@ -15,5 +15,5 @@ export const exportCommand: DefineCommand = (command, shell) => {
     .option("--include-tokens", "include the tokens; the audit trail records such an export")
     .option("--force", "replace the file if it exists")
     .option("--restart", "start again instead of continuing an interrupted export");
-  runs(command, shell, (session, file: string | undefined, flags: ExportFlags) => exportGroups(session, file, flags));
+  runs(command, shell, exportGroups);
 };

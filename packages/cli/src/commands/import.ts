@@ -1,5 +1,5 @@
 import { Option } from "commander";
-import { type ImportFlags, importGroups } from "../transfer/import-groups.ts";
+import { importGroups } from "../transfer/import-groups.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentOption } from "./options.ts";
 
@@ -50,5 +50,5 @@ export const importCommand: DefineCommand = (command, shell) => {
         .choices(["inherited", "own"])
         .default("inherited"),
     );
-  runs(command, shell, (session, file: string | undefined, flags: ImportFlags) => importGroups(session, file, flags));
+  runs(command, shell, importGroups);
 };

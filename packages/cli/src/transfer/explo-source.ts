@@ -15,8 +15,8 @@ import { SeenIds } from "./seen-ids.ts";
 /** The options of `ugs import` that concern the hosted service. */
 export interface ExploFlags {
   readonly exploTokenFile?: string;
-  readonly exploUrl?: string;
-  readonly exploValues?: "inherited" | "own";
+  readonly exploUrl: string;
+  readonly exploValues: "inherited" | "own";
   readonly exploPageSize?: string;
 }
 
@@ -27,7 +27,7 @@ export async function openExplo(
   flags: ExploFlags,
   { env, ...options }: PatienceOptions & { readonly env: Shell["env"] },
 ): Promise<GroupSource> {
-  const url = parseUrl("--explo-url", flags.exploUrl ?? "https://api.explo.co");
+  const url = parseUrl("--explo-url", flags.exploUrl);
   if (url.protocol !== "https:" && !isLoopback(url))
     throw usageFailure("--explo-url must be an https URL", "http would expose the tokens");
   const pageSize = flags.exploPageSize === undefined ? MAX_PAGE_SIZE : Number(flags.exploPageSize);
@@ -37,7 +37,7 @@ export async function openExplo(
   if (token === undefined)
     throw usageFailure("no token of the hosted service is set", "give --explo-token-file FILE or UGS_EXPLO_TOKEN");
   const client = new ExploClient({ ...options, url, pageSize, token, unusedProxy: unusedProxyOf(env) });
-  return listedCustomers(client, flags.exploValues !== "own");
+  return listedCustomers(client, flags.exploValues === "inherited");
 }
 
 const MAX_PASSES = 5;

@@ -15,7 +15,7 @@ import type { FileFormat } from "./records.ts";
 import { type Binding, StateFile } from "./state-file.ts";
 import { continuable, openTarget } from "./target.ts";
 
-export interface ExportFlags {
+interface ExportFlags {
   readonly env?: string;
   readonly format?: FileFormat;
   readonly prefix?: string;

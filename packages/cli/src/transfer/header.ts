@@ -52,9 +52,5 @@ function headerOf(value: unknown): FileHeader | undefined {
     const field = value[name];
     return typeof field === "string" && field !== "" ? field : undefined;
   };
-  return {
-    snapshotTime: text("snapshot_time"),
-    environment: text("environment"),
-    prefix: text("provided_id_prefix") ?? "",
-  };
+  return { snapshotTime: text("snapshot_time"), prefix: text("provided_id_prefix") };
 }

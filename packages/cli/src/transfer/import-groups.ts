@@ -16,7 +16,7 @@ import type { ImportSettings } from "./sender.ts";
 import { type Binding, StateFile } from "./state-file.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
-export interface ImportFlags extends ExploFlags {
+interface ImportFlags extends ExploFlags {
   readonly env?: string;
   readonly format?: FileFormat;
   readonly upsert?: boolean;
