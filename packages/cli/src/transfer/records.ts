@@ -47,7 +47,7 @@ export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so its content is omitted`;
 
-/** Converts the row that `read` returns to a group. If the row is not valid, or `read` throws a BadRow, the problem. */
+/** Returns the group of the row that `read` returns, or the problem if the row is not valid or `read` throws BadRow. */
 export function contentOf(rowBytes: number, read: () => Row): GroupContent {
   try {
     return { group: groupOf(read()), size: rowBytes };
