@@ -1,5 +1,6 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { useWatched, type Watched } from "../parts/watch.ts";
 import { useSession } from "../session/session.ts";
 import { endOf, type Hour, mergeHour, OPEN_MS } from "./history.ts";
@@ -17,7 +18,8 @@ export interface Selection {
 export function useHistory({ method = "", environment }: Selection): Watched<Hour> {
   const { admin } = useSession();
   return useWatched<Hour>(
-    async ({ value: before }, signal) => {
+    `history ${method} ${environment && formatEnvironmentName(environment)}`,
+    async (signal, { value: before }) => {
       const last = before?.samples.at(-1);
       const startTime = last && timestampFromMs(endOf(last) - OPEN_MS);
       const request = { method, environment: environment && { name: environment.name, tag: environment.tag } };

@@ -141,9 +141,9 @@ function Followed({ filters }: { readonly filters: Filters }) {
     value: events,
     isPaused,
     error,
-    hasEnded,
   } = useWatched<readonly AuditEvent[]>(
-    async (before, signal) => {
+    "followed",
+    async (signal, before) => {
       follower.current ??= new AuditFollower({
         list: (request, abort) => admin.listAuditEvents(request, { signal: abort }),
         filter: { environment, ...requestOf(filters), endTime: undefined },
@@ -167,7 +167,7 @@ function Followed({ filters }: { readonly filters: Filters }) {
       </p>
       <FailureBox error={error} />
       {error !== undefined && (
-        <p>{hasEnded ? "Following has stopped." : "The page retries until the service answers."}</p>
+        <p>{isTemporary(error) ? "The page retries until the service answers." : "Following has stopped."}</p>
       )}
       <ListTable
         list={{ items: events, isBusy: error === undefined, error: undefined }}

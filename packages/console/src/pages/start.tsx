@@ -21,34 +21,24 @@ import { CreateWebhook } from "./webhooks.tsx";
 /** The pause between two checks of the steps, in milliseconds. */
 const CHECK_MS = 2000;
 
-/** The state of the resources that the steps create. */
+/** The state of the resources that the steps create. Empty if no environment is chosen. */
 interface Progress {
-  readonly environment: string | undefined;
-  readonly tokens: number;
-  readonly isTokenUsed: boolean;
+  readonly hasToken?: boolean;
+  readonly isTokenUsed?: boolean;
   /** The id of a user group. Undefined if no user group exists. */
-  readonly group: string | undefined;
+  readonly group?: string | undefined;
   /** Whether the environment has signing keys. The first viewer session creates the keys. */
-  readonly hasSession: boolean;
-  readonly webhook: string | undefined;
-  readonly isDelivered: boolean;
+  readonly hasSession?: boolean;
+  readonly webhook?: string | undefined;
+  readonly isDelivered?: boolean;
 }
-
-const NOTHING: Progress = {
-  environment: undefined,
-  tokens: 0,
-  isTokenUsed: false,
-  group: undefined,
-  hasSession: false,
-  webhook: undefined,
-  isDelivered: false,
-};
 
 function useProgress() {
   const { admin, caller, environment } = useSession();
   return useWatched<Progress>(
-    async (_, signal) => {
-      if (!environment) return NOTHING;
+    "steps",
+    async (signal) => {
+      if (!environment) return {};
       const [tokens, { userGroups }, { signingKeys }, { webhooks }] = await Promise.all([
         readApiTokens(admin, { environment }, signal),
         admin.listUserGroups({ environment, pageSize: 1 }, { signal }),
@@ -59,8 +49,7 @@ function useProgress() {
       // step.
       const others = tokens.filter(({ id }) => id !== caller.apiTokenId);
       return {
-        environment: formatEnvironmentName(environment),
-        tokens: others.length,
+        hasToken: others.length > 0,
         isTokenUsed: others.some(({ lastUseTime }) => lastUseTime !== undefined),
         group: userGroups[0]?.providedId,
         hasSession: signingKeys.length > 0,
@@ -74,7 +63,7 @@ function useProgress() {
 
 /** Guides the user through the first steps, and checks each step. */
 export function StartPage() {
-  const { isRoot, env } = useSession();
+  const { isRoot, environment, env } = useSession();
   const { value, error } = useProgress();
   return (
     <Page title="Get started" beside={<p>Do these steps once. The page checks each step every two seconds.</p>}>
@@ -84,7 +73,7 @@ export function StartPage() {
         <ol class="steps">
           <Step
             title="Create an environment"
-            done={value.environment && `The environment ${value.environment} exists.`}
+            done={environment && `The environment ${formatEnvironmentName(environment)} exists.`}
             waiting={isRoot ? "Create an environment, or choose one in the side bar." : ""}
           >
             <p>
@@ -97,12 +86,12 @@ export function StartPage() {
               </DialogButton>
             )}
           </Step>
-          {value.environment && (
+          {environment && (
             <>
               <Step
                 title="Create an API token for your back end"
                 done={
-                  value.tokens > 0 &&
+                  value.hasToken &&
                   (value.isTokenUsed
                     ? "The service has accepted this token."
                     : "The API token exists, but no back end has used it.")

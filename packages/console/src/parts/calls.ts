@@ -19,8 +19,13 @@ const UNREAD = { value: undefined, error: undefined, isBusy: true };
 /**
  * Sends a request when the page is shown. Sends the request again when `key` or the session changes. If a request with
  * the same `key` fails, the old value stays, so that a form does not lose the typed text.
+ *
+ * @param ask sends the request. `before` is the state after the last request with the same `key`
  */
-export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
+export function useAnswer<T>(
+  key: string,
+  ask: (signal: AbortSignal, before: Pick<Answer<T>, "value" | "error">) => Promise<T>,
+): Answer<T> {
   const [state, setState] = useState<Omit<Answer<T>, "again"> & { readonly of: string }>();
   const current = state?.of === key ? state : UNREAD;
   const inFlight = useRef<AbortController>();
@@ -32,7 +37,7 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
       setState((before) => ({ ...(before?.of === key ? before : UNREAD), ...changed, of: key }));
     change({ isBusy: true });
     try {
-      const value = await ask(signal);
+      const value = await ask(signal, current);
       if (!signal.aborted) change({ value, error: undefined, isBusy: false });
     } catch (error) {
       if (!signal.aborted) change({ error, isBusy: false });

@@ -1,84 +1,45 @@
-import { useEffect, useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Answer, useAnswer } from "./calls.ts";
 
-/** The state of a value that is read repeatedly. */
-export interface Watched<T> {
-  /** The value of the last successful read. Undefined if no read has succeeded yet. */
-  readonly value: T | undefined;
-  /** The error of the last read. Undefined if the read succeeded, or if no read has ended yet. */
-  readonly error: unknown;
+const isVisible = signal(document.visibilityState === "visible");
+document.addEventListener("visibilitychange", () => {
+  isVisible.value = document.visibilityState === "visible";
+});
+
+/** The state of a request that is repeated. */
+export interface Watched<T> extends Answer<T> {
+  /** Whether the next request waits until the page is visible. */
   readonly isPaused: boolean;
-  /** Whether the reads have stopped permanently. */
-  readonly hasEnded: boolean;
 }
 
 /**
- * Reads a value repeatedly while the component is mounted and the page is visible.
+ * Sends a request repeatedly while the component is mounted and the page is visible. See `useAnswer`.
  *
- * @param read receives the previous state, and resolves with the new value
  * @param pauseAfter receives the number of consecutive failures and the last error. Returns the pause before the next
- *   read, in milliseconds. If `pauseAfter` returns undefined, the reads stop
+ *   request, in milliseconds. If undefined, no request follows
  */
 export function useWatched<T>(
-  read: (before: Watched<T>, signal: AbortSignal) => Promise<T>,
+  key: string,
+  ask: Parameters<typeof useAnswer<T>>[1],
   pauseAfter: (failures: number, error: unknown) => number | undefined,
 ): Watched<T> {
-  const [state, setState] = useState<Watched<T>>({
-    value: undefined,
-    error: undefined,
-    isPaused: false,
-    hasEnded: false,
-  });
+  const answer = useAnswer(key, ask);
+  const { isBusy, error, again } = answer;
+  const failures = useRef(0);
+  const [isDue, setDue] = useState(false);
   useEffect(() => {
-    const leaving = new AbortController();
-    const { signal } = leaving;
-    let current = state;
-    const change = (changed: Partial<Watched<T>>) => {
-      current = { ...current, ...changed };
-      if (!signal.aborted) setState(current);
-    };
-    const watch = async () => {
-      for (let failures = 0; !signal.aborted && !current.hasEnded; ) {
-        if (document.visibilityState === "hidden") {
-          change({ isPaused: true });
-          await visible(signal);
-          change({ isPaused: false });
-          continue;
-        }
-        try {
-          change({ value: await read(current, signal), error: undefined });
-          failures = 0;
-        } catch (error) {
-          change({ error });
-          failures += 1;
-        }
-        const pauseMs = pauseAfter(failures, current.error);
-        if (pauseMs === undefined) change({ hasEnded: true });
-        else await passed(pauseMs, signal);
-      }
-    };
-    void watch();
-    return () => leaving.abort();
-  }, []);
-  return state;
-}
-
-/** Resolves when the page becomes visible or hidden, or when the signal aborts. */
-function visible(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    document.addEventListener("visibilitychange", () => resolve(), { signal, once: true });
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
-}
-
-/** Resolves after a time in milliseconds, or when the signal aborts. */
-function passed(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener("abort", end);
-  });
+    if (isBusy) return;
+    failures.current = error === undefined ? 0 : failures.current + 1;
+    const pauseMs = pauseAfter(failures.current, error);
+    if (pauseMs === undefined) return;
+    const timer = setTimeout(() => setDue(true), pauseMs);
+    return () => clearTimeout(timer);
+  }, [isBusy]);
+  useEffect(() => {
+    if (!isDue || !isVisible.value) return;
+    setDue(false);
+    void again();
+  }, [isDue, isVisible.value]);
+  return { ...answer, isPaused: isDue && !isVisible.value };
 }
