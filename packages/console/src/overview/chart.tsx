@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { Section } from "../parts/page.tsx";
 import { Table } from "../parts/table.tsx";
-import { clockText, type Line, minutesOf } from "./history.ts";
+import { clockText, type Line, minutesOf, valueText } from "./history.ts";
 
 const HEIGHT = 208;
 const AXIS_FONT = "12px system-ui, sans-serif";
@@ -12,15 +12,8 @@ const MIN_ZOOM = 60;
 /** The period that all charts show, in seconds since 1970. Undefined if the charts show all samples. */
 export type Period = { readonly from: number; readonly to: number } | undefined;
 
-/** The properties that all charts of a page have in common. */
-export interface ChartFrame {
-  /** The end of each sample, in milliseconds since 1970. */
-  readonly ends: readonly number[];
-  readonly period: Period;
-  readonly onPeriod: (period: Period) => void;
-}
-
-interface ChartProps extends ChartFrame {
+/** The content of a chart. */
+export interface ChartContent {
   readonly title: string;
   /** A sentence that describes the values. */
   readonly about: string;
@@ -30,9 +23,14 @@ interface ChartProps extends ChartFrame {
   readonly none?: string;
 }
 
-/**
- * Shows a line chart, and a legend with the values under the pointer. A button shows a table of means by minute.
- */
+interface ChartProps extends ChartContent {
+  /** The end of each sample, in milliseconds since 1970. */
+  readonly ends: readonly number[];
+  readonly period: Period;
+  readonly onPeriod: (period: Period) => void;
+}
+
+/** Shows a line chart, and a legend with the values under the pointer. A button shows a table of means by minute. */
 export function Chart({ title, about, none = "None.", ...chart }: ChartProps) {
   const [isTable, setTable] = useState(false);
   const { lines, ends, textOf } = chart;
@@ -71,10 +69,6 @@ export function Chart({ title, about, none = "None.", ...chart }: ChartProps) {
       )}
     </Section>
   );
-}
-
-function valueText(value: number | null | undefined, textOf: (value: number) => string): string {
-  return typeof value === "number" ? textOf(value) : "–";
 }
 
 /** Draws the lines of a chart. The names of the lines must not change while the chart is shown. */

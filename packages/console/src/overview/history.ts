@@ -159,6 +159,11 @@ export function msText(ms: number): string {
   return ms > 0 && ms < 1 ? `${numberText(ms * 1000)} µs` : `${numberText(ms)} ms`;
 }
 
+/** Formats a value, or a dash if there is no value. */
+export function valueText(value: number | null | undefined, textOf: (value: number) => string): string {
+  return typeof value === "number" ? textOf(value) : "–";
+}
+
 /** Formats a time of day to the second, in UTC. */
 export function clockText(ms: number): string {
   return new Date(ms).toISOString().slice(11, 19);

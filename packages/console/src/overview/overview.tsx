@@ -1,15 +1,15 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { ServiceSample } from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
 import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Page, Section } from "../parts/page.tsx";
-import { Table } from "../parts/table.tsx";
+import { Skeleton, Table } from "../parts/table.tsx";
 import { Visible, visibleText } from "../parts/visible.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
-import { Chart, type ChartFrame, type Period } from "./chart.tsx";
+import { Chart, type ChartContent, type Period } from "./chart.tsx";
 import {
   clockText,
   durationLine,
@@ -21,8 +21,9 @@ import {
   msText,
   numberText,
   rateLine,
+  valueText,
 } from "./history.ts";
-import { INTERVAL_MS, type Selection, useHistory } from "./use-history.ts";
+import { INTERVAL_MS, useHistory } from "./use-history.ts";
 
 const PATH = "overview";
 const METHOD_PARAM = "method";
@@ -36,8 +37,10 @@ export function OverviewPage({ params }: { readonly params: Params }) {
   const { isRoot, caller } = useSession();
   const { [METHOD_PARAM]: method, [OF_PARAM]: of } = isRoot ? params : {};
   const environment = method === undefined && of !== undefined ? parseEnvironmentName(of) : undefined;
-  // `Selected` is created again for each selection. The options of the select field stay, because they are stored here.
-  const [names, setNames] = useState<Hour>();
+  const { value: hour, error } = useHistory({ method, environment });
+  // While the page reads the samples of another selection, the options of the select field stay.
+  const latest = useRef(hour);
+  latest.current = hour ?? latest.current;
   const own = caller.environment && formatEnvironmentName(caller.environment);
   const what = method ?? (environment ? of : own);
   return (
@@ -49,23 +52,8 @@ export function OverviewPage({ params }: { readonly params: Params }) {
           {INTERVAL_MS / 1000} seconds while the page is visible. Times are in UTC.
         </p>
       }
-      actions={isRoot && <Choice method={method} of={of} hour={names} />}
+      actions={isRoot && <Choice method={method} of={of} hour={latest.current} />}
     >
-      <Selected key={what} selection={{ method, environment }} onHour={setNames} />
-      <CommandLine command="metrics" options={{ method }} env={environment && of} />
-    </Page>
-  );
-}
-
-function Selected({ selection, onHour }: { readonly selection: Selection; readonly onHour: (hour: Hour) => void }) {
-  const { isRoot } = useSession();
-  const { value: hour, error } = useHistory(selection);
-  useEffect(() => {
-    if (hour) onHour(hour);
-  }, [hour]);
-  const isOfAll = isRoot && selection.method === undefined && selection.environment === undefined;
-  return (
-    <>
       <FailureBox error={error} />
       {hour?.isOther && (
         <p class="note">
@@ -74,15 +62,14 @@ function Selected({ selection, onHour }: { readonly selection: Selection; readon
         </p>
       )}
       {!hour && error === undefined && (
-        <div class="card skeleton" aria-hidden="true">
-          <span />
-          <span />
-          <span />
-        </div>
+        <section class="card">
+          <Skeleton />
+        </section>
       )}
-      {hour && <Charts hour={hour} isOfAll={isOfAll} />}
+      {hour && <Charts hour={hour} isOfAll={what === undefined} />}
       {hour && isRoot && <Sums hour={hour} />}
-    </>
+      <CommandLine command="metrics" options={{ method }} env={environment && of} />
+    </Page>
   );
 }
 
@@ -132,31 +119,10 @@ function namesWith(names: readonly string[] = [], chosen: string | undefined): s
 
 function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly isOfAll: boolean }) {
   const [period, setPeriod] = useState<Period>();
-  const lines = useMemo(
-    () => ({
-      ends: samples.map(endOf),
-      calls: [rateLine("calls", samples, ({ calls }) => calls)],
-      durations: [durationLine("p50", samples, ({ p50 }) => p50), durationLine("p99", samples, ({ p99 }) => p99)],
-      errors: linesByName(samples, ({ errors }) => errors),
-      queue: [
-        { name: "waiting now", values: samples.map(({ service }) => service?.queueLength ?? null) },
-        rateLine("waited, per second", samples, ({ service }) => service?.queuedCalls ?? 0),
-        ...linesByName(samples, ({ service }) => service?.refusals).map(({ name, values }) => ({
-          name: `refused: ${name}`,
-          values,
-        })),
-      ],
-      redis: linesByName(samples, ({ service }) => service && { ...service.redisRoundTrips, ...failedTrips(service) }),
-      redisDurations: [
-        durationLine("p50", samples, ({ service }) => service?.redisP50),
-        durationLine("p99", samples, ({ service }) => service?.redisP99),
-      ],
-    }),
-    [samples],
-  );
-  const frame: ChartFrame = { ends: lines.ends, period, onPeriod: setPeriod };
+  const ends = useMemo(() => samples.map(endOf), [samples]);
+  const charts = useMemo(() => [...chartsOfCalls(samples), ...(isOfAll ? chartsOfService(samples) : [])], [samples]);
   const showMinutes = (minutes: number) => {
-    const to = (lines.ends.at(-1) ?? 0) / 1000;
+    const to = (ends.at(-1) ?? 0) / 1000;
     setPeriod(minutes === 60 ? undefined : { from: to - minutes * 60, to });
   };
   return (
@@ -176,51 +142,69 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
         </span>
       </fieldset>
       <div class="charts">
-        <Chart {...frame} title="Calls" about="Completed calls per second." lines={lines.calls} textOf={numberText} />
-        <Chart
-          {...frame}
-          title="Durations"
-          about="Median and 99th percentile of unary calls. Values above 2.5 s appear as 2.5 s."
-          lines={lines.durations}
-          textOf={msText}
-        />
-        <Chart
-          {...frame}
-          title="Errors"
-          about="Failed calls per second, by the reason of the error."
-          lines={lines.errors}
-          textOf={numberText}
-          none="No call failed in the last hour."
-        />
-        {isOfAll && (
-          <>
-            <Chart
-              {...frame}
-              title="Queue and refusals"
-              about="Calls in the queue of a busy worker, and calls per second that had to wait or were refused."
-              lines={lines.queue}
-              textOf={numberText}
-            />
-            <Chart
-              {...frame}
-              title="Redis round trips"
-              about="Round trips per second, by operation."
-              lines={lines.redis}
-              textOf={numberText}
-              none="There were no round trips in the last hour."
-            />
-            <Chart
-              {...frame}
-              title="Redis durations"
-              about="Median and 99th percentile of round trips. Values above 2.5 s appear as 2.5 s."
-              lines={lines.redisDurations}
-              textOf={msText}
-            />
-          </>
-        )}
+        {charts.map((chart) => (
+          <Chart key={chart.title} {...chart} ends={ends} period={period} onPeriod={setPeriod} />
+        ))}
       </div>
     </>
   );
+}
+
+function chartsOfCalls(samples: Hour["samples"]): readonly ChartContent[] {
+  return [
+    {
+      title: "Calls",
+      about: "Completed calls per second.",
+      lines: [rateLine("calls", samples, ({ calls }) => calls)],
+      textOf: numberText,
+    },
+    {
+      title: "Durations",
+      about: "Median and 99th percentile of unary calls. Values above 2.5 s appear as 2.5 s.",
+      lines: [durationLine("p50", samples, ({ p50 }) => p50), durationLine("p99", samples, ({ p99 }) => p99)],
+      textOf: msText,
+    },
+    {
+      title: "Errors",
+      about: "Failed calls per second, by the reason of the error.",
+      lines: linesByName(samples, ({ errors }) => errors),
+      textOf: numberText,
+      none: "No call failed in the last hour.",
+    },
+  ];
+}
+
+/** The charts of the whole service. Only samples of all calls contain their values. */
+function chartsOfService(samples: Hour["samples"]): readonly ChartContent[] {
+  const refusals = linesByName(samples, ({ service }) => service?.refusals);
+  return [
+    {
+      title: "Queue and refusals",
+      about: "Calls in the queue of a busy worker, and calls per second that had to wait or were refused.",
+      lines: [
+        { name: "waiting now", values: samples.map(({ service }) => service?.queueLength ?? null) },
+        rateLine("waited, per second", samples, ({ service }) => service?.queuedCalls ?? 0),
+        ...refusals.map(({ name, values }) => ({ name: `refused: ${name}`, values })),
+      ],
+      textOf: numberText,
+    },
+    {
+      title: "Redis round trips",
+      about: "Round trips per second, by operation.",
+      lines: linesByName(samples, ({ service }) => service && { ...service.redisRoundTrips, ...failedTrips(service) }),
+      textOf: numberText,
+      none: "There were no round trips in the last hour.",
+    },
+    {
+      title: "Redis durations",
+      about: "Median and 99th percentile of round trips. Values above 2.5 s appear as 2.5 s.",
+      lines: [
+        durationLine("p50", samples, ({ service }) => service?.redisP50),
+        durationLine("p99", samples, ({ service }) => service?.redisP99),
+      ],
+      textOf: msText,
+    },
+  ];
 }
 
 function failedTrips({ redisErrors }: ServiceSample): { readonly [name: string]: number } {
@@ -237,7 +221,7 @@ function Tiles({ samples }: { readonly samples: Hour["samples"] }) {
   const tiles: readonly (readonly [name: string, text: string])[] = [
     ["Calls", `${numberText(callsPerSecond)} /s`],
     ["Failed", `${percent.toFixed(percent > 0 && percent < 10 ? 1 : 0)} %`],
-    ["Highest p99", p99 === null ? "–" : msText(p99)],
+    ["Highest p99", valueText(p99, msText)],
     ...(service
       ? ([
           ["In flight", countText(service.callsInFlight, "call")],
@@ -307,11 +291,5 @@ type Sum = Pick<Hour["methods"][number], "calls" | "failedCalls" | "p99">;
 const SUM_COLUMNS = [
   { name: "Calls", of: ({ calls }: Sum) => calls.toLocaleString("en") },
   { name: "Failed", of: ({ failedCalls }: Sum) => failedCalls.toLocaleString("en") },
-  {
-    name: "p99",
-    of: ({ p99 }: Sum) => {
-      const ms = msOf(p99);
-      return ms === null ? "–" : msText(ms);
-    },
-  },
+  { name: "p99", of: ({ p99 }: Sum) => valueText(msOf(p99), msText) },
 ];
