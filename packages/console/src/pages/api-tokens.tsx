@@ -39,19 +39,13 @@ export function ApiTokensPage({ params }: { readonly params: Params }) {
   );
 }
 
-/** The number of API tokens that are shown before a click on "Show more". */
-const SHOWN = 100;
-
 function OfEnvironment({ params }: { readonly params: Params }) {
   const { admin, environment, env } = useSession();
   const { order = "expires", role = "" } = params;
-  const [isWhole, setWhole] = useState(false);
   const answer = useAnswer(`tokens ${role}`, (signal) =>
     readApiTokens(admin, { environment, role: enumValue(RoleSchema, role) }, signal),
   );
   const { value: tokens, isBusy, error, again } = answer;
-  const sorted = tokens && inOrder(tokens, order);
-  const isCut = sorted !== undefined && sorted.length > SHOWN && !isWhole;
   const lookThrough = (changed: { readonly [param: string]: string }) =>
     go(hrefOf("tokens", { env, order, role, ...changed }), true);
   const create = (
@@ -78,13 +72,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
         </div>
         {tokens && tokens.length > 0 && <p>{summaryOf(tokens)}</p>}
         <ListTable
-          list={{
-            items: isCut ? sorted.slice(0, SHOWN) : sorted,
-            isBusy,
-            error,
-            again,
-            more: isCut ? () => setWhole(true) : undefined,
-          }}
+          list={{ items: tokens && inOrder(tokens, order), isBusy, error, again }}
           none={
             <>
               <p>No API token{role && ` of role ${role}`} exists yet. Each of your back ends needs an API token.</p>
