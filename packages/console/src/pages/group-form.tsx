@@ -1,5 +1,4 @@
 import type { DescField } from "@bufbuild/protobuf";
-import type { ComponentChildren } from "preact";
 import { UpdateUserGroupRequestSchema } from "../../../../gen/usergroup/v1/user_group_service_pb.ts";
 import {
   entriesOf,
@@ -15,7 +14,6 @@ import { formatField, parseField } from "../../../operator/src/input.ts";
 import type { CommandProps } from "../parts/command-text.ts";
 import { TextField } from "../parts/field.tsx";
 import { capitalized } from "../parts/message.tsx";
-import { useSession } from "../session/session.ts";
 
 const FIELDS = groupFieldsOf(UpdateUserGroupRequestSchema);
 
@@ -107,20 +105,8 @@ const JSON_HINT = (
   </>
 );
 
-/**
- * Shows the children. If the user signed in with `ADMIN_TOKEN`, shows a note instead, because the action needs an API
- * token of the environment.
- *
- * @param what the action, such as `create a user group`
- */
-export function WithEnvironmentToken({
-  what,
-  children,
-}: {
-  readonly what: string;
-  readonly children: ComponentChildren;
-}) {
-  if (!useSession().isRoot) return <>{children}</>;
+/** Explains that an action needs an API token. @param what the action, such as `create a user group` */
+export function EnvironmentTokenNote({ what }: { readonly what: string }) {
   return (
     <p class="note">
       ADMIN_TOKEN has no environment of its own. To {what}, sign in with an API token of role admin of this environment.

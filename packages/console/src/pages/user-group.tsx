@@ -24,13 +24,13 @@ import { newRequestId } from "../session/request-id.ts";
 import { useSession } from "../session/session.ts";
 import { timeIn } from "../words.ts";
 import {
+  EnvironmentTokenNote,
   FIELD_NAMES,
   fieldsIn,
   GroupFieldset,
   type GroupTexts,
   optionsFor,
   textsOf,
-  WithEnvironmentToken,
 } from "./group-form.tsx";
 import { sessionPrograms } from "./programs.ts";
 
@@ -87,9 +87,7 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
             <Section title="Details">
               <MessageFacts schema={UserGroupInfoSchema} message={group} />
               <CommandLine command="group get" args={[id]} env={env} />
-              {isRoot && (
-                <WithEnvironmentToken what="change a user group or rotate its token">{undefined}</WithEnvironmentToken>
-              )}
+              {isRoot && <EnvironmentTokenNote what="change a user group or rotate its token" />}
             </Section>
           </div>
           <div>

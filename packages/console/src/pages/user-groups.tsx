@@ -16,7 +16,7 @@ import { useTyped } from "../parts/typed.ts";
 import { Id } from "../parts/visible.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
-import { fieldsIn, GroupFieldset, NO_TEXTS, optionsFor, WithEnvironmentToken } from "./group-form.tsx";
+import { EnvironmentTokenNote, fieldsIn, GroupFieldset, NO_TEXTS, optionsFor } from "./group-form.tsx";
 
 /** Lists the user groups of an environment. The address may contain a prefix of the ids. */
 export function UserGroupsPage({ params }: { readonly params: Params }) {
@@ -76,7 +76,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
         />
         <CommandLine command="group list" options={{ prefix }} env={env} />
       </section>
-      {isRoot && <WithEnvironmentToken what="create a user group">{undefined}</WithEnvironmentToken>}
+      {isRoot && <EnvironmentTokenNote what="create a user group" />}
     </Page>
   );
 }
