@@ -11,13 +11,13 @@ import { Time } from "./parts/time.tsx";
 import { leave, leaving } from "./parts/unsaved.ts";
 import { ENVIRONMENT_PARAM, hrefOf, pageOf, route, stay } from "./routes.ts";
 import { Search, searching, useSearchKeys } from "./search/search.tsx";
-import { isAskingAgain, PageSession, session, signOut, useSession } from "./session/session.ts";
+import { isAskingAgain, session, signOut, useSession } from "./session/session.ts";
 import { SignIn, SignInAgain } from "./sign-in.tsx";
 
 export function Shell() {
   const current = session.value;
   return (
-    <PageSession.Provider value={current}>
+    <>
       <button
         type="button"
         class="skip"
@@ -34,7 +34,7 @@ export function Shell() {
       {current && searching.value && <Search />}
       {current && isAskingAgain.value && <SignInAgain />}
       {leaving.value && <LeaveDialog leavePage={leaving.value} />}
-    </PageSession.Provider>
+    </>
   );
 }
 

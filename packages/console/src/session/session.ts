@@ -1,6 +1,4 @@
 import { signal } from "@preact/signals";
-import { createContext } from "preact";
-import { useContext } from "preact/hooks";
 import type { GetCallerResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
@@ -108,10 +106,8 @@ export function watchActs(): void {
   setInterval(requireActs, 1000);
 }
 
-export const PageSession = createContext<Session | undefined>(undefined);
-
 /**
- * Returns the session of the current page, with two additional fields:
+ * Returns the current session, with two additional fields:
  *
  * - `environment`: the environment of the API token. If the user signed in with `ADMIN_TOKEN`: the environment in the
  *   address. Undefined if the address contains no environment.
@@ -119,7 +115,7 @@ export const PageSession = createContext<Session | undefined>(undefined);
  *   because an API token implies the environment. Also undefined if the address contains no environment.
  */
 export function useSession() {
-  const current = useContext(PageSession);
+  const current = session.value;
   if (!current) throw new Error("nobody is signed in");
   const named = parseEnvironmentName(route.value.params[ENVIRONMENT_PARAM] ?? "");
   const env = current.isRoot && named ? formatEnvironmentName(named) : undefined;
