@@ -290,7 +290,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     expect(await name.inputValue()).toBe("Globex Corp.");
     await page.getByRole("dialog").getByText("Somebody else changed these values").waitFor();
     await press("button", "Save");
-    await alert("Somebody else changed name in the meantime.").waitFor();
+    await alert("Somebody else changed the user group in the meantime.").waitFor();
     await press("button", "Save");
     await says("Saved the user group globex: name.");
 

@@ -7,6 +7,7 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
+import { useEdits } from "../parts/edits.ts";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField, TextField } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
@@ -85,17 +86,16 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
 
 const NEVER = "never";
 
-/** Changes the name and the expiry time. A field shows the stored value until the user types in this field. */
 function Update({ apiToken, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id } = apiToken;
-  const present = { name: apiToken.displayName, expires: timeText(apiToken.expireTime, NEVER) };
-  const [touched, setTouched] = useState<Partial<typeof present>>({});
-  const { name, expires } = { ...present, ...touched };
-  const isRenamed = name !== present.name;
-  const isMoved = expires.trim() !== present.expires;
+  const stored = { name: apiToken.displayName, expires: timeText(apiToken.expireTime, NEVER) };
+  const { values, changed, edit } = useEdits(stored);
+  const { name, expires } = values;
+  const isRenamed = changed.includes("name");
+  const isMoved = changed.includes("expires");
   const update = async () => {
-    if (!isRenamed && !isMoved) throw new InvalidInput("Nothing to save: no field was changed.");
+    if (changed.length === 0) throw new InvalidInput("Nothing to save: no field was changed.");
     const isEndless = expires.trim() === NEVER || expires.trim() === "";
     await admin.updateApiToken({
       environment,
@@ -117,25 +117,25 @@ function Update({ apiToken, again, onClose }: Acting & Closable) {
       button="Save"
       command={{
         command: "token update",
-        options: isRenamed || isMoved ? options : { expires: "90d" },
+        options: changed.length > 0 ? options : { expires: "90d" },
         args: [id],
         env,
       }}
-      isUnsaved={isRenamed || isMoved}
+      isUnsaved={changed.length > 0}
       onConfirm={update}
       onClose={onClose}
     >
       <TextField
         label="Name"
         value={name}
-        onValue={(value) => setTouched({ ...touched, name: value })}
+        onValue={(value) => edit({ name: value })}
         maxLength={limitOf(AdminService.method.updateApiToken, "display_name")}
       />
       <TextField
         label="Expires"
         hint="A time, a date, a duration from now such as 90d, or never."
         value={expires}
-        onValue={(value) => setTouched({ ...touched, expires: value })}
+        onValue={(value) => edit({ expires: value })}
       />
     </ChangeDialog>
   );

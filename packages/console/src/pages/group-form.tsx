@@ -58,12 +58,12 @@ function optionOf(field: DescField, text: string): string | string[] {
 export function GroupFieldset({
   texts,
   hints = {},
-  onText,
+  onEdit,
 }: {
   readonly texts: GroupTexts;
   /** Additional hints, by the name of the field. */
   readonly hints?: { readonly [field: string]: string };
-  readonly onText: (field: string, text: string) => void;
+  readonly onEdit: (changed: GroupTexts) => void;
 }) {
   return (
     <>
@@ -72,7 +72,7 @@ export function GroupFieldset({
         const input = {
           label: capitalized(labelOf(field)),
           value: texts[name] ?? "",
-          onValue: (text: string) => onText(name, text),
+          onValue: (text: string) => onEdit({ [name]: text }),
         };
         if (isTimeField(field)) return <TextField key={name} {...input} hint={TIME_HINT} />;
         if (!isJsonField(field))

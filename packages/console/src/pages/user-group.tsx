@@ -10,6 +10,7 @@ import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { CopyButton } from "../parts/copy.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
+import { useEdits } from "../parts/edits.ts";
 import { FailureBox } from "../parts/failure.tsx";
 import { TextField } from "../parts/field.tsx";
 import { GroupState, MessageFacts } from "../parts/message.tsx";
@@ -23,15 +24,7 @@ import { go, hrefOf, type Params } from "../routes.ts";
 import { newRequestId } from "../session/request-id.ts";
 import { useSession } from "../session/session.ts";
 import { timeIn } from "../words.ts";
-import {
-  EnvironmentTokenNote,
-  FIELD_NAMES,
-  fieldsIn,
-  GroupFieldset,
-  type GroupTexts,
-  optionsFor,
-  textsOf,
-} from "./group-form.tsx";
+import { EnvironmentTokenNote, FIELD_NAMES, fieldsIn, GroupFieldset, optionsFor, textsOf } from "./group-form.tsx";
 import { sessionPrograms } from "./programs.ts";
 
 /** Shows a user group with its events, and the dialogs that change the group. */
@@ -145,50 +138,36 @@ interface Acting {
 }
 
 /**
- * Changes the fields. A field shows the stored value until the user types in the field. If another user changes the
- * stored value in the meantime, the first attempt to save only shows a warning.
+ * Changes the fields. If another user changes the stored values in the meantime, the first attempt to save only shows a
+ * warning.
  */
 function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();
-  const [touched, setTouched] = useState<GroupTexts>({});
-  /** The value that each field had when the user began to type. */
-  const [replaced, setReplaced] = useState<GroupTexts>({});
   const present = textsOf(group);
+  const { values: texts, changed: paths, edit } = useEdits(present);
   const [initial] = useState(present);
+  /** The etag of the values that the user has checked. Undefined after a warning: the user checks the shown values. */
+  const [checked, setChecked] = useState<string | undefined>(group.etag);
   const changedByOthers = FIELD_NAMES.filter((field) => present[field] !== initial[field]);
-  const texts: GroupTexts = { ...present, ...touched };
-  const paths = FIELD_NAMES.filter((field) => texts[field] !== present[field]);
-  const id = group.providedId;
-  const reread = () => {
-    setReplaced({});
-    return again();
-  };
+  const { providedId: id, etag } = group;
   const change = async () => {
     if (paths.length === 0) throw new InvalidInput("Nothing to save: no field was changed.");
-    const others = paths.filter((field) => (replaced[field] ?? present[field]) !== present[field]);
-    if (others.length > 0) {
-      setReplaced(present);
-      throw new InvalidInput(
-        `Somebody else changed ${others.join(", ")} in the meantime. Check the new values. If you save again, you replace these values.`,
-      );
-    }
-    const fields = fieldsIn(texts);
+    const request = { userGroupId: id, ...fieldsIn(texts), updateMask: { paths }, etag: checked ?? etag };
     try {
-      await userGroups.updateUserGroup({ userGroupId: id, ...fields, updateMask: { paths }, etag: group.etag });
+      await userGroups.updateUserGroup(request);
     } catch (error) {
       // Another user has changed the group, so the page reads the new values.
-      if (ConnectError.from(error).code === Code.Aborted) await reread();
+      if (ConnectError.from(error).code === Code.Aborted) {
+        await again();
+        setChecked(undefined);
+      }
       throw error;
     }
-    await reread();
+    await again();
     return `Saved the user group ${id}: ${paths.join(", ")}.`;
   };
-  const onText = (field: string, text: string) => {
-    setTouched({ ...touched, [field]: text });
-    setReplaced({ [field]: present[field] ?? "", ...replaced });
-  };
   const cleared = paths.filter((field) => texts[field]?.trim() === "");
-  const options = { ...optionsFor(texts, paths), clear: cleared, etag: group.etag };
+  const options = { ...optionsFor(texts, paths), clear: cleared, etag };
   return (
     <ChangeDialog
       title="Edit the user group"
@@ -198,7 +177,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
       onConfirm={change}
       onClose={onClose}
     >
-      <GroupFieldset texts={texts} onText={onText} />
+      <GroupFieldset texts={texts} onEdit={edit} />
       {changedByOthers.length > 0 && (
         <div class="note">
           <p>Somebody else changed these values since you opened this dialog. The new values:</p>
@@ -214,14 +193,13 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
   const showSecret = useSecret();
   const { caller, userGroups } = useSession();
   // A retry has the same id, so the service rotates the token only once.
-  const requestId = useRef(newRequestId());
+  const [requestId] = useState(newRequestId);
   const rotate = async (graceSeconds: number) => {
     const { userGroup } = await userGroups.rotateUserGroupToken({
       group: { case: "userGroupId", value: id },
       previousTokenTtl: { seconds: BigInt(graceSeconds) },
-      requestId: requestId.current,
+      requestId,
     });
-    requestId.current = newRequestId();
     if (userGroup?.suspension) {
       await again();
       return `Rotated the token of the user group ${id}. To get the token after the suspension, run ugs group create.`;

@@ -122,7 +122,7 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
       <GroupFieldset
         texts={texts}
         hints={{ name: "Empty: the id." }}
-        onText={(field, text) => setTexts({ ...texts, [field]: text })}
+        onEdit={(changed) => setTexts({ ...texts, ...changed })}
       />
     </ChangeDialog>
   );

@@ -12,6 +12,7 @@ import { Badge } from "../parts/badge.tsx";
 import { useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
+import { useEdits } from "../parts/edits.ts";
 import { FailureBox } from "../parts/failure.tsx";
 import { TextField } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
@@ -168,30 +169,24 @@ function Actions(acting: Acting) {
   );
 }
 
-/** Changes the name, the URL and the event types. A field shows the stored value until the user changes the field. */
 function Update({ webhook, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id, displayName, url, eventTypes } = webhook;
-  const present: WebhookValues = { displayName, url, isOfAllTypes: eventTypes.length === 0, eventTypes };
-  const [touched, setTouched] = useState<Partial<WebhookValues>>({});
-  const values = { ...present, ...touched };
-  const names = Object.keys(present) as (keyof WebhookValues)[];
-  const isChanged = (name: keyof WebhookValues) => String(values[name]) !== String(present[name]);
-  const touch = (changed: WebhookValues) =>
-    setTouched(
-      Object.fromEntries(names.filter((name) => changed[name] !== present[name]).map((name) => [name, changed[name]])),
-    );
-  const isOfOtherTypes = isChanged("isOfAllTypes") || (!values.isOfAllTypes && isChanged("eventTypes"));
+  const stored: WebhookValues = { displayName, url, isOfAllTypes: eventTypes.length === 0, eventTypes };
+  const { values, changed, edit } = useEdits(stored);
+  const isRenamed = changed.includes("displayName");
+  const isMoved = changed.includes("url");
+  const isOfOtherTypes = changed.includes("isOfAllTypes") || (!values.isOfAllTypes && changed.includes("eventTypes"));
   const options = {
-    to: isChanged("url") ? values.url.trim() : undefined,
-    name: isChanged("displayName") ? values.displayName : undefined,
+    to: isMoved ? values.url.trim() : undefined,
+    name: isRenamed ? values.displayName : undefined,
     events: isOfOtherTypes ? (values.isOfAllTypes ? ["*"] : values.eventTypes) : undefined,
   };
   const update = async () => {
     const fields = fieldsIn(values);
     const paths = [
-      ...(isChanged("displayName") ? ["display_name"] : []),
-      ...(isChanged("url") ? ["url"] : []),
+      ...(isRenamed ? ["display_name"] : []),
+      ...(isMoved ? ["url"] : []),
       ...(isOfOtherTypes ? ["event_types"] : []),
     ];
     if (paths.length === 0) throw new InvalidInput("Nothing to save: no field was changed.");
@@ -205,15 +200,15 @@ function Update({ webhook, again, onClose }: Acting & Closable) {
       button="Save"
       command={{
         command: "webhook update",
-        options: names.some(isChanged) ? options : { name: "NAME" },
+        options: changed.length > 0 ? options : { name: "NAME" },
         args: [id],
         env,
       }}
-      isUnsaved={names.some(isChanged)}
+      isUnsaved={changed.length > 0}
       onConfirm={update}
       onClose={onClose}
     >
-      <WebhookFieldset values={values} onValues={touch} />
+      <WebhookFieldset values={values} onEdit={edit} />
     </ChangeDialog>
   );
 }

@@ -89,7 +89,7 @@ export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void
       onConfirm={create}
       onClose={onClose}
     >
-      <WebhookFieldset values={values} onValues={setValues} />
+      <WebhookFieldset values={values} onEdit={(changed) => setValues({ ...values, ...changed })} />
     </ChangeDialog>
   );
 }

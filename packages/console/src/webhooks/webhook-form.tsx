@@ -27,39 +27,36 @@ export function fieldsIn({ displayName, url, isOfAllTypes, eventTypes }: Webhook
 
 export function WebhookFieldset({
   values,
-  onValues,
+  onEdit,
 }: {
   readonly values: WebhookValues;
-  readonly onValues: (values: WebhookValues) => void;
+  readonly onEdit: (changed: Partial<WebhookValues>) => void;
 }) {
   const { displayName, url, isOfAllTypes, eventTypes } = values;
   // The webhook may have event types of a later release. `EVENT_TYPES` does not contain these types.
   const types = [...new Set([...EVENT_TYPES, ...eventTypes])];
   const choose = (type: string, isChosen: boolean) =>
-    onValues({
-      ...values,
-      eventTypes: types.filter((each) => (each === type ? isChosen : eventTypes.includes(each))).sort(),
-    });
+    onEdit({ eventTypes: types.filter((each) => (each === type ? isChosen : eventTypes.includes(each))).sort() });
   return (
     <>
       <TextField
         label="Name"
         hint="A name for people, such as the system that receives the events."
         value={displayName}
-        onValue={(value) => onValues({ ...values, displayName: value })}
+        onValue={(value) => onEdit({ displayName: value })}
         maxLength={limitOf(AdminService.method.createWebhook, "display_name")}
       />
       <TextField
         label="URL"
         hint="The URL starts with https://, and its host has a public address. Callers of role admin can read the URL, so it must not contain a secret."
         value={url}
-        onValue={(value) => onValues({ ...values, url: value })}
+        onValue={(value) => onEdit({ url: value })}
         maxLength={limitOf(AdminService.method.createWebhook, "url")}
       />
       <CheckField
         label="All event types, including types of later releases"
         value={isOfAllTypes}
-        onValue={(value) => onValues({ ...values, isOfAllTypes: value })}
+        onValue={(value) => onEdit({ isOfAllTypes: value })}
       />
       {!isOfAllTypes && (
         <fieldset>
