@@ -7,7 +7,7 @@ import type { CommandProps } from "./command-text.ts";
 import { Form, TextField } from "./field.tsx";
 import { giveFocusBack } from "./focus.ts";
 import { announce, LiveRegion } from "./live.tsx";
-import { leave, leaving } from "./unsaved.ts";
+import { leave, leaving, useUnsaved } from "./unsaved.ts";
 import { Visible } from "./visible.tsx";
 
 export interface Closable {
@@ -66,7 +66,7 @@ export function Dialog({
   );
 }
 
-interface Change {
+interface Change extends Closable {
   readonly title: string;
   /** The id that the user must type to confirm a destructive change. Undefined if the change is not destructive. */
   readonly id?: string | undefined;
@@ -78,7 +78,6 @@ interface Change {
   readonly children?: ComponentChildren;
   /** Makes the change. @returns the text to announce. Undefined if there is nothing to announce */
   readonly onConfirm: () => Promise<string | undefined>;
-  readonly onClose: () => void;
 }
 
 /** Shows a dialog with a form that makes a change. */
@@ -93,6 +92,7 @@ export function ChangeDialog({
   onConfirm,
   onClose,
 }: Change) {
+  useUnsaved(isUnsaved);
   const [typed, setTyped] = useState("");
   const field = `To continue, type ${id}`;
   const close = () => {
@@ -115,14 +115,7 @@ export function ChangeDialog({
   return (
     <Dialog title={title} onClose={() => leave(close)}>
       {consequence && <p>{typeof consequence === "string" ? <Visible text={consequence} /> : consequence}</p>}
-      <Form
-        label={title}
-        submit={button}
-        isDangerous={id !== undefined}
-        isUnsaved={isUnsaved}
-        act={confirm}
-        beside={cancel}
-      >
+      <Form label={title} submit={button} isDangerous={id !== undefined} act={confirm} beside={cancel}>
         {children}
         {id !== undefined && <TextField label={field} value={typed} onValue={setTyped} />}
       </Form>
@@ -164,7 +157,7 @@ export function ChangeButton({
   ...change
 }: Omit<Change, "onClose"> & Omit<Parameters<typeof DialogButton>[0], "children"> & { readonly onClose?: () => void }) {
   return (
-    <DialogButton label={label} {...(icon && { icon })} {...(look && { look })}>
+    <DialogButton label={label} icon={icon} look={look}>
       {(close) => (
         <ChangeDialog
           {...change}

@@ -3,7 +3,6 @@ import { useContext, useId } from "preact/hooks";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAction } from "./calls.ts";
 import { FailureBox } from "./failure.tsx";
-import { useUnsaved } from "./unsaved.ts";
 
 /** The error of the form that contains a field, and the id of the element with the error. */
 const FormError = createContext<{ readonly error: unknown; readonly id: string }>({ error: undefined, id: "" });
@@ -99,7 +98,6 @@ export function Form({
   submit,
   isDangerous = false,
   isOfSignIn = false,
-  isUnsaved = false,
   isInLine = false,
   act,
   beside,
@@ -111,8 +109,6 @@ export function Form({
   readonly isDangerous?: boolean;
   /** Whether the action signs in. Default: no. */
   readonly isOfSignIn?: boolean;
-  /** Whether the form contains unsaved text. Default: no. */
-  readonly isUnsaved?: boolean;
   /** Whether the button is beside the fields. Default: no. */
   readonly isInLine?: boolean;
   /** The action that runs when the user submits the form. See `useAction`. */
@@ -120,7 +116,6 @@ export function Form({
   readonly beside?: ComponentChildren;
   readonly children: ComponentChildren;
 }) {
-  useUnsaved(isUnsaved);
   const { run, isBusy, error } = useAction(act);
   const errorId = useId();
   return (

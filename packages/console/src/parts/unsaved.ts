@@ -1,8 +1,8 @@
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 
-/** The forms with unsaved text. */
-const unsaved = new Set<symbol>();
+/** Whether a dialog has unsaved text. At most one dialog with a form is open. */
+let hasUnsaved = false;
 
 /**
  * The function that leaves the page after the user confirms the loss of unsaved text. Undefined if no confirmation is
@@ -10,22 +10,22 @@ const unsaved = new Set<symbol>();
  */
 export const leaving = signal<(() => void) | undefined>(undefined);
 
-/** Registers a form with unsaved text. Before this text is lost, the console or the browser prompts the user. */
+/** While `isUnsaved` is set, the console or the browser prompts the user before the text of the dialog is lost. */
 export function useUnsaved(isUnsaved: boolean): void {
   useLayoutEffect(() => {
-    if (!isUnsaved) return;
-    const self = Symbol();
-    unsaved.add(self);
-    return () => void unsaved.delete(self);
+    hasUnsaved = isUnsaved;
+    return () => {
+      hasUnsaved = false;
+    };
   }, [isUnsaved]);
 }
 
 /** Runs `act`, which leaves the page. If the page has unsaved text, the user must confirm first. */
 export function leave(act: () => void): void {
-  if (unsaved.size === 0) act();
-  else leaving.value = act;
+  if (hasUnsaved) leaving.value = act;
+  else act();
 }
 
 addEventListener("beforeunload", (event) => {
-  if (unsaved.size > 0) event.preventDefault();
+  if (hasUnsaved) event.preventDefault();
 });
