@@ -27,7 +27,7 @@ function useRowsInSight(count: number) {
   const [widths, setWidths] = useState<readonly number[]>([]);
   const [{ start, rowHeight }, setSight] = useState({ start: 0, rowHeight: 44 });
   const isLong = count > WHOLE;
-  const shown = Math.ceil((globalThis.innerHeight ?? 0) / rowHeight) + 2 * BEYOND;
+  const shown = isLong ? Math.ceil(innerHeight / rowHeight) + 2 * BEYOND : count;
   useLayoutEffect(() => {
     if (!isLong) return;
     const look = () => {
@@ -52,7 +52,6 @@ function useRowsInSight(count: number) {
       setWidths([]);
     };
   }, [isLong]);
-  if (!isLong) return { body, head, widths: [], isLong, start: 0, end: count, before: 0, after: 0 };
   const from = Math.min(start, Math.max(0, count - shown));
   const end = Math.min(count, from + shown);
   return { body, head, widths, isLong, start: from, end, before: from * rowHeight, after: (count - end) * rowHeight };
@@ -134,16 +133,6 @@ export function Skeleton() {
   );
 }
 
-/** Replaces an empty list. The children explain what to do. */
-export function Empty({ children }: { readonly children: ComponentChildren }) {
-  return (
-    <div class="empty">
-      <Inbox aria-hidden />
-      {children}
-    </div>
-  );
-}
-
 /** Shows a list as a table. @param none the content that is shown if the list is empty */
 export function ListTable<T>({
   list: { items, isBusy, error, again, more },
@@ -153,7 +142,12 @@ export function ListTable<T>({
   return (
     <>
       {items && items.length > 0 && <Table {...table} items={items} />}
-      {items?.length === 0 && !more && <Empty>{none}</Empty>}
+      {items?.length === 0 && !more && (
+        <div class="empty">
+          <Inbox aria-hidden />
+          {none}
+        </div>
+      )}
       <FailureBox error={error} again={again} />
       {!items && isBusy && <Skeleton />}
       {more && <MoreButton isBusy={isBusy} hasFailed={error !== undefined} more={more} />}
