@@ -1,7 +1,16 @@
-import type { DescField, DescMessage, MessageShape } from "@bufbuild/protobuf";
+import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import { cellOf, factsOf, fieldOf, isJsonField, isTimeField, labelOf, valueIn } from "../../../operator/src/fields.ts";
+import {
+  cellOf,
+  type Fact,
+  factsOf,
+  fieldOf,
+  isJsonField,
+  isTimeField,
+  labelOf,
+  valueIn,
+} from "../../../operator/src/fields.ts";
 import { formatField } from "../../../operator/src/input.ts";
 import { Badge } from "./badge.tsx";
 import { Json } from "./json.tsx";
@@ -24,15 +33,14 @@ export function MessageFacts<S extends DescMessage>({
   const all = factsOf(schema, message);
   // Fields with JSON come last, because they may be long.
   const inOrder = [false, true].flatMap((isJson) => all.filter(({ field }) => isJsonField(field) === isJson));
-  const facts = inOrder.map(
-    ({ field, label, text, value }) => [capitalized(label), <Value field={field} value={value} text={text} />] as const,
-  );
+  const facts = inOrder.map(({ label, ...fact }) => [capitalized(label), <Value {...fact} isExact />] as const);
   return <Facts facts={facts} />;
 }
 
-function Value({ field, value, text }: { readonly field: DescField; readonly value: unknown; readonly text: string }) {
+/** @param isExact whether to show the exact time as well */
+function Value({ field, value, text, isExact }: Omit<Fact, "label"> & { readonly isExact?: boolean }) {
   if (isJsonField(field)) return <Json text={formatField(field, value)} />;
-  if (isTimeField(field) && value !== undefined) return <Time time={value as Timestamp} isExact />;
+  if (isTimeField(field)) return <Time time={value as Timestamp | undefined} none={text} isExact={isExact} />;
   if (field.name === "role") return <Badge tone="accent">{text}</Badge>;
   return /(^|_)id$|^etag$/.test(field.name) ? <Id id={text} /> : <Visible text={text} />;
 }
@@ -52,14 +60,12 @@ export function GroupState({ suspension }: Pick<UserGroupInfo, "suspension">) {
 export function columnsFor<S extends DescMessage>(schema: S, names: readonly string[]): Column<MessageShape<S>>[] {
   return names.map((name) => {
     const field = fieldOf(schema, name);
-    const textOf = (message: MessageShape<S>) => cellOf(schema, message, name) ?? "–";
     return {
       name: capitalized(labelOf(field)),
       of: (message) => {
-        const text = textOf(message);
-        if (isTimeField(field)) return <Time time={valueIn(message, field) as Timestamp | undefined} none={text} />;
-        if (name === "role") return <Badge tone="accent">{text}</Badge>;
-        return name === "state" ? <Badge tone="neutral">{text}</Badge> : <Visible text={text} />;
+        const text = cellOf(schema, message, name) ?? "–";
+        if (name === "state") return <Badge tone="neutral">{text}</Badge>;
+        return <Value field={field} value={valueIn(message, field)} text={text} />;
       },
     };
   });
