@@ -206,7 +206,7 @@ export function Invitation() {
           <h2>Get started</h2>
           <p>This service has no user group yet. Five steps lead to the first user group and webhook.</p>
         </div>
-        <a class="button main" href={hrefOf("start", { env: value.env })}>
+        <a class="button" href={hrefOf("start", { env: value.env })}>
           Show the steps
         </a>
       </div>
