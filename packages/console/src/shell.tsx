@@ -112,7 +112,13 @@ function Navigation() {
   const path = route.value.path || PAGES[0]?.path;
   const shown = PAGES.findIndex((each) => each.path === path);
   const within = PAGES.findLast(({ link }, i) => i <= shown && link !== undefined)?.path;
-  const name = environment ? formatEnvironmentName(environment) : "No environment chosen";
+  const chosen = (
+    <span>
+      <span class="small">Environment</span>
+      <br />
+      {environment ? formatEnvironmentName(environment) : "No environment chosen"}
+    </span>
+  );
   return (
     <>
       {isRoot ? (
@@ -123,21 +129,11 @@ function Navigation() {
             searching.value = "environments";
           }}
         >
-          <span>
-            <span class="small">Environment</span>
-            <br />
-            {name}
-          </span>
+          {chosen}
           <ChevronsUpDown class="end" aria-hidden />
         </button>
       ) : (
-        <p class="product">
-          <span>
-            <span class="small">Environment</span>
-            <br />
-            {name}
-          </span>
-        </p>
+        <p class="product">{chosen}</p>
       )}
       <button
         type="button"

@@ -1,9 +1,5 @@
-function heading(): HTMLElement | null {
-  return document.querySelector<HTMLElement>("main h1");
-}
-
 export function focusHeading(): void {
-  heading()?.focus();
+  document.querySelector<HTMLElement>("main h1")?.focus();
 }
 
 /**
