@@ -1,11 +1,6 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { InvalidInput } from "../../operator/src/input.ts";
-import { parseWhen, timeText as timeTextOf, whenText } from "../../operator/src/times.ts";
-
-/** Formats a time to the second, in UTC. @param none the text for an unset time */
-export function timeText(timestamp: Timestamp | undefined, none = "–"): string {
-  return timeTextOf(timestamp) ?? none;
-}
+import { parseWhen, whenText } from "../../operator/src/times.ts";
 
 /** Formats a number with its noun, such as `1 user group` or `1,204 user groups`. */
 export function countText(count: number | bigint, noun: string): string {

@@ -4,6 +4,7 @@ import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_p
 import { type ApiToken, ApiTokenSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
+import { timeText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
@@ -17,7 +18,7 @@ import { Skeleton } from "../parts/table.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { signOut, useSession } from "../session/session.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
-import { countText, timeIn, timeText } from "../words.ts";
+import { countText, timeIn } from "../words.ts";
 
 interface Acting {
   readonly apiToken: ApiToken;
@@ -89,7 +90,7 @@ const NEVER = "never";
 function Update({ apiToken, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id } = apiToken;
-  const stored = { name: apiToken.displayName, expires: timeText(apiToken.expireTime, NEVER) };
+  const stored = { name: apiToken.displayName, expires: timeText(apiToken.expireTime) ?? NEVER };
   const { values, changed, edit } = useEdits(stored);
   const { name, expires } = values;
   const isRenamed = changed.includes("name");

@@ -8,6 +8,7 @@ import {
   WebhookSchema,
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
+import { timeText } from "../../../operator/src/times.ts";
 import { Badge } from "../parts/badge.tsx";
 import { useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
@@ -24,7 +25,7 @@ import { useSession } from "../session/session.ts";
 import { fieldsIn, WebhookFieldset, type WebhookValues } from "../webhooks/webhook-form.tsx";
 import { WebhookState } from "../webhooks/webhook-state.tsx";
 import { isEnabled, outcomeText, redeliveryText, stateText, testText, undeliveredSince } from "../webhooks/webhooks.ts";
-import { timeIn, timeText } from "../words.ts";
+import { timeIn } from "../words.ts";
 
 interface Acting {
   readonly webhook: Webhook;
@@ -126,7 +127,7 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
       {state === State.SECRET_UNREADABLE &&
         "The service cannot sign messages. Replace the secret, and give the new secret to the endpoint. The service then delivers the events that are not older than AUDIT_RETENTION."}
       {state === State.ENABLED &&
-        `The next attempt is at ${timeText(nextAttemptTime)}. If all attempts of three days fail, the service disables the webhook.`}
+        `The next attempt is at ${timeText(nextAttemptTime) ?? "–"}. If all attempts of three days fail, the service disables the webhook.`}
     </p>
   );
 }

@@ -1,6 +1,6 @@
 import { type Timestamp, timestampDate, timestampMs } from "@bufbuild/protobuf/wkt";
 import { signal } from "@preact/signals";
-import { timeText } from "../words.ts";
+import { timeText } from "../../../operator/src/times.ts";
 import { relativeText } from "./relative.ts";
 
 /** The current time, in milliseconds. The value changes every 10 seconds, so that relative times stay correct. */

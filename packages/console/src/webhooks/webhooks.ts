@@ -4,7 +4,8 @@ import {
   WebhookState as State,
   type Webhook,
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
-import { countText, timeText } from "../words.ts";
+import { timeText } from "../../../operator/src/times.ts";
+import { countText } from "../words.ts";
 
 /**
  * Returns whether a webhook is enabled. If the secret of an enabled webhook cannot be decrypted, returns true as well.
