@@ -8,9 +8,8 @@ import { timeText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
-import { useEdits } from "../parts/edits.ts";
 import { FailureBox } from "../parts/failure.tsx";
-import { CheckField, TextField } from "../parts/field.tsx";
+import { CheckField, TextField, useFields } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
 import { Page, useSecret } from "../parts/page.tsx";
 import { RotationDialog } from "../parts/rotation.tsx";
@@ -91,7 +90,7 @@ function Update({ apiToken, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id } = apiToken;
   const stored = { name: apiToken.displayName, expires: timeText(apiToken.expireTime) ?? NEVER };
-  const { values, changed, edit } = useEdits(stored);
+  const { values, changed, field } = useFields(stored);
   const { name, expires } = values;
   const isRenamed = changed.includes("name");
   const isMoved = changed.includes("expires");
@@ -128,15 +127,13 @@ function Update({ apiToken, again, onClose }: Acting & Closable) {
     >
       <TextField
         label="Name"
-        value={name}
-        onValue={(value) => edit({ name: value })}
+        {...field("name")}
         maxLength={limitOf(AdminService.method.updateApiToken, "display_name")}
       />
       <TextField
         label="Expires"
         hint="A time, a date, a duration from now such as 90d, or never."
-        value={expires}
-        onValue={(value) => edit({ expires: value })}
+        {...field("expires")}
       />
     </ChangeDialog>
   );

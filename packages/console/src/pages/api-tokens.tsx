@@ -13,7 +13,7 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeDialog, DialogButton } from "../parts/dialog.tsx";
-import { Form, SelectField, TextField } from "../parts/field.tsx";
+import { Form, SelectField, TextField, useFields } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
 import { Page, Section, useSecret } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
@@ -105,9 +105,8 @@ function OfEnvironment({ params }: { readonly params: Params }) {
 export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
-  const [name, setName] = useState("");
-  const [role, setRole] = useState("manage");
-  const [expires, setExpires] = useState("");
+  const { values, field } = useFields({ name: "", role: "manage", expires: "" });
+  const { name, role, expires } = values;
   const create = async () => {
     if (name.trim() === "")
       throw new InvalidInput("Give the API token a name, such as the back end that will use it.", "Name");
@@ -137,21 +136,18 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
       <TextField
         label="Name"
         hint="A name for people, such as the back end that will use it."
-        value={name}
-        onValue={setName}
+        {...field("name")}
         maxLength={limitOf(AdminService.method.createApiToken, "display_name")}
       />
       <SelectField
         label="Role"
-        value={role}
-        onValue={setRole}
+        {...field("role")}
         options={enumNames(RoleSchema).map((each) => [each, ROLES[each] ? `${each}: may ${ROLES[each]}` : each])}
       />
       <TextField
         label="Expires"
         hint="A time, a date, or a duration from now such as 90d. Empty: the expiry time of the token that you signed in with."
-        value={expires}
-        onValue={setExpires}
+        {...field("expires")}
       />
     </ChangeDialog>
   );

@@ -1,8 +1,7 @@
-import { useState } from "preact/hooks";
 import { parseEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { ChangeDialog } from "../parts/dialog.tsx";
-import { SelectField, TextField } from "../parts/field.tsx";
+import { SelectField, TextField, useFields } from "../parts/field.tsx";
 import { useSession } from "../session/session.ts";
 
 const TAG_OPTIONS = [
@@ -20,8 +19,8 @@ export function CreateEnvironment({
   readonly onClose: () => void;
 }) {
   const { admin } = useSession();
-  const [name, setName] = useState("");
-  const [tag, setTag] = useState("");
+  const { values, field } = useFields({ name: "", tag: "" });
+  const { name, tag } = values;
   const whole = tag ? `${name}/${tag}` : name;
   const create = async () => {
     const environment = parseEnvironmentName(whole);
@@ -40,8 +39,8 @@ export function CreateEnvironment({
       onConfirm={create}
       onClose={onClose}
     >
-      <TextField label="Name" value={name} onValue={setName} maxLength={64} />
-      <SelectField label="Tag" value={tag} onValue={setTag} options={TAG_OPTIONS} />
+      <TextField label="Name" {...field("name")} maxLength={64} />
+      <SelectField label="Tag" {...field("tag")} options={TAG_OPTIONS} />
     </ChangeDialog>
   );
 }

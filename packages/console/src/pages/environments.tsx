@@ -5,7 +5,7 @@ import { type Environment, EnvironmentSchema } from "../../../../gen/usergroup/a
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { useAnswer, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeButton, DialogButton } from "../parts/dialog.tsx";
+import { ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField } from "../parts/field.tsx";
 import { announce } from "../parts/live.tsx";
@@ -61,7 +61,22 @@ function All() {
               },
             },
             ...columnsFor(EnvironmentSchema, ["create_time", "delete_time"]),
-            { name: "Delete", of: (environment) => <Delete environment={environment} onClose={list.again} /> },
+            {
+              name: "Delete",
+              of: (environment) => (
+                <DialogButton
+                  icon={Trash2}
+                  look="plain"
+                  label={
+                    <>
+                      Delete <span class="unseen">{formatEnvironmentName(environment)}</span> …
+                    </>
+                  }
+                >
+                  {(close) => <Delete environment={environment} again={list.again} onClose={close} />}
+                </DialogButton>
+              ),
+            },
           ]}
         />
         <CommandLine command="env list" />
@@ -91,11 +106,9 @@ function Own() {
 
 function Delete({
   environment: { name, tag },
+  again,
   onClose,
-}: {
-  readonly environment: Environment;
-  readonly onClose: () => void;
-}) {
+}: { readonly environment: Environment; readonly again: () => void } & Closable) {
   const { admin } = useSession();
   const [force, setForce] = useState(false);
   const id = formatEnvironmentName({ name, tag });
@@ -109,14 +122,7 @@ function Delete({
     }
   };
   return (
-    <ChangeButton
-      icon={Trash2}
-      look="plain"
-      label={
-        <>
-          Delete <span class="unseen">{id}</span> …
-        </>
-      }
+    <ChangeDialog
       title="Delete an environment"
       id={id}
       consequence={`This permanently deletes the environment ${id}, and revokes its API tokens and user group tokens. The audit trail of the environment stays.`}
@@ -124,11 +130,11 @@ function Delete({
       command={{ command: "env delete", options: { force }, args: [id] }}
       onConfirm={deleteAll}
       onClose={() => {
-        setForce(false);
         onClose();
+        again();
       }}
     >
       <CheckField label="Also delete the user groups of the environment" value={force} onValue={setForce} />
-    </ChangeButton>
+    </ChangeDialog>
   );
 }

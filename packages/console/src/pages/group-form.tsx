@@ -12,7 +12,7 @@ import {
 } from "../../../operator/src/fields.ts";
 import { formatField, parseField } from "../../../operator/src/input.ts";
 import type { CommandProps } from "../parts/command-text.ts";
-import { TextField } from "../parts/field.tsx";
+import { type Fields, TextField } from "../parts/field.tsx";
 import { capitalized } from "../parts/message.tsx";
 
 const FIELDS = groupFieldsOf(UpdateUserGroupRequestSchema);
@@ -56,35 +56,21 @@ function optionOf(field: DescField, text: string): string | string[] {
 }
 
 export function GroupFieldset({
-  texts,
+  field,
   hints = {},
-  onEdit,
-}: {
-  readonly texts: GroupTexts;
+}: Pick<Fields<GroupTexts>, "field"> & {
   /** Additional hints, by the name of the field. */
   readonly hints?: { readonly [field: string]: string };
-  readonly onEdit: (changed: GroupTexts) => void;
 }) {
   return (
     <>
-      {FIELDS.map((field) => {
-        const { name, fieldKind } = field;
-        const input = {
-          label: capitalized(labelOf(field)),
-          value: texts[name] ?? "",
-          onValue: (text: string) => onEdit({ [name]: text }),
-        };
-        if (isTimeField(field)) return <TextField key={name} {...input} hint={TIME_HINT} />;
-        if (!isJsonField(field))
-          return <TextField key={name} {...input} hint={hints[name]} maxLength={maxLengthOf(field)} />;
-        return (
-          <TextField
-            key={name}
-            {...input}
-            hint={fieldKind === "map" ? MAP_HINT : JSON_HINT}
-            rows={fieldKind === "map" ? 3 : 8}
-          />
-        );
+      {FIELDS.map((desc) => {
+        const { name, fieldKind } = desc;
+        const input = { label: capitalized(labelOf(desc)), ...field(name) };
+        if (isTimeField(desc)) return <TextField key={name} {...input} hint={TIME_HINT} />;
+        if (fieldKind === "map") return <TextField key={name} {...input} hint={MAP_HINT} rows={3} />;
+        if (isJsonField(desc)) return <TextField key={name} {...input} hint={JSON_HINT} rows={8} />;
+        return <TextField key={name} {...input} hint={hints[name]} maxLength={maxLengthOf(desc)} />;
       })}
     </>
   );

@@ -10,9 +10,8 @@ import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { CopyButton } from "../parts/copy.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
-import { useEdits } from "../parts/edits.ts";
 import { FailureBox } from "../parts/failure.tsx";
-import { TextField } from "../parts/field.tsx";
+import { TextField, useFields } from "../parts/field.tsx";
 import { GroupState, MessageFacts } from "../parts/message.tsx";
 import { Page, Section, useSecret } from "../parts/page.tsx";
 import { RotationDialog } from "../parts/rotation.tsx";
@@ -66,7 +65,10 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
                 </DialogButton>
               </>
             )}
-            <Suspend group={group} again={again} />
+            <DialogButton label={group.suspension ? "Change its suspension" : "Suspend"} icon={Pause}>
+              {(close) => <Suspend group={group} again={again} onClose={close} />}
+            </DialogButton>
+            {group.suspension && <Resume group={group} again={again} />}
             <End group={group} again={again} />
           </>
         )
@@ -144,7 +146,7 @@ interface Acting {
 function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();
   const present = textsOf(group);
-  const { values: texts, changed: paths, edit } = useEdits(present);
+  const { values: texts, changed: paths, field } = useFields(present);
   const [initial] = useState(present);
   /** The etag of the values that the user has checked. Undefined after a warning: the user checks the shown values. */
   const [checked, setChecked] = useState<string | undefined>(group.etag);
@@ -177,7 +179,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
       onConfirm={change}
       onClose={onClose}
     >
-      <GroupFieldset texts={texts} onEdit={edit} />
+      <GroupFieldset field={field} />
       {changedByOthers.length > 0 && (
         <div class="note">
           <p>Somebody else changed these values since you opened this dialog. The new values:</p>
@@ -228,19 +230,12 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
 
 const UNTIL = "Resume it at";
 
-const NO_SUSPENSION = { reason: "", message: "", until: "" };
-
-/** Suspends a user group, changes the suspension of the group, or resumes the group. */
-function Suspend({ group, again }: Acting) {
+/** Suspends a user group, or changes the suspension of the group. */
+function Suspend({ group: { providedId: id }, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
-  const [texts, setTexts] = useState(NO_SUSPENSION);
-  const { providedId: id, suspension } = group;
-  const { reason, message } = texts;
-  const until = texts.until.trim();
-  const field = (name: keyof typeof texts) => ({
-    value: texts[name],
-    onValue: (text: string) => setTexts({ ...texts, [name]: text }),
-  });
+  const { values, field } = useFields({ reason: "", message: "", until: "" });
+  const { reason, message } = values;
+  const until = values.until.trim();
   const limit = (name: string) => limitOf(AdminService.method.suspendUserGroup, name);
   const suspend = async () => {
     const time = until === "" ? undefined : timeIn(UNTIL, until, 1);
@@ -248,55 +243,55 @@ function Suspend({ group, again }: Acting) {
     await again();
     return `Suspended the user group ${id}.`;
   };
+  return (
+    <ChangeDialog
+      title="Suspend a user group"
+      id={id}
+      consequence={`Dashboards of the user group ${id} show nothing from now on. The token and all values of the group stay as they are.`}
+      button="Suspend it"
+      command={{ command: "group suspend", options: { reason, message, until }, args: [id], env }}
+      onConfirm={suspend}
+      onClose={onClose}
+    >
+      <TextField
+        label="Reason"
+        hint="For operators. Viewers do not see the reason."
+        {...field("reason")}
+        maxLength={limit("reason")}
+      />
+      <TextField
+        label="Message"
+        hint="The page can show this message to viewers."
+        {...field("message")}
+        maxLength={limit("message")}
+      />
+      <TextField
+        label={UNTIL}
+        hint="A time, a date, or a duration from now such as 7d. Empty: until somebody resumes the group."
+        {...field("until")}
+      />
+    </ChangeDialog>
+  );
+}
+
+function Resume({ group: { providedId: id }, again }: Acting) {
+  const { admin, environment, env } = useSession();
   const resume = async () => {
     await admin.resumeUserGroup({ environment, userGroupId: id });
     await again();
     return `Resumed the user group ${id}.`;
   };
   return (
-    <>
-      <ChangeButton
-        icon={Pause}
-        label={suspension ? "Change its suspension" : "Suspend"}
-        title="Suspend a user group"
-        id={id}
-        consequence={`Dashboards of the user group ${id} show nothing from now on. The token and all values of the group stay as they are.`}
-        button="Suspend it"
-        command={{ command: "group suspend", options: { reason, message, until }, args: [id], env }}
-        onConfirm={suspend}
-        onClose={() => setTexts(NO_SUSPENSION)}
-      >
-        <TextField
-          label="Reason"
-          hint="For operators. Viewers do not see the reason."
-          {...field("reason")}
-          maxLength={limit("reason")}
-        />
-        <TextField
-          label="Message"
-          hint="The page can show this message to viewers."
-          {...field("message")}
-          maxLength={limit("message")}
-        />
-        <TextField
-          label={UNTIL}
-          hint="A time, a date, or a duration from now such as 7d. Empty: until somebody resumes the group."
-          {...field("until")}
-        />
-      </ChangeButton>
-      {suspension && (
-        <ChangeButton
-          icon={Play}
-          label="Resume"
-          title="Resume a user group"
-          id={id}
-          consequence={`Dashboards of the user group ${id} work again, with the same token and values.`}
-          button="Resume it"
-          command={{ command: "group resume", args: [id], env }}
-          onConfirm={resume}
-        />
-      )}
-    </>
+    <ChangeButton
+      icon={Play}
+      label="Resume"
+      title="Resume a user group"
+      id={id}
+      consequence={`Dashboards of the user group ${id} work again, with the same token and values.`}
+      button="Resume it"
+      command={{ command: "group resume", args: [id], env }}
+      onConfirm={resume}
+    />
   );
 }
 

@@ -8,7 +8,7 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeDialog, DialogButton } from "../parts/dialog.tsx";
-import { Form, TextField } from "../parts/field.tsx";
+import { Form, TextField, useFields } from "../parts/field.tsx";
 import { columnsFor, GroupState } from "../parts/message.tsx";
 import { Page, useSecret } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
@@ -85,7 +85,7 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
   const showSecret = useSecret();
   const { userGroups } = useSession();
   const [id, setId] = useState("");
-  const [texts, setTexts] = useState(NO_TEXTS);
+  const { values: texts, field } = useFields(NO_TEXTS);
   const create = async () => {
     const { userGroup, newUserGroup } = await userGroups.getUserGroup({
       userGroupId: id,
@@ -119,11 +119,7 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
         onValue={setId}
         maxLength={limitOf(UserGroupService.method.getUserGroup, "user_group_id")}
       />
-      <GroupFieldset
-        texts={texts}
-        hints={{ name: "Empty: the id." }}
-        onEdit={(changed) => setTexts({ ...texts, ...changed })}
-      />
+      <GroupFieldset field={field} hints={{ name: "Empty: the id." }} />
     </ChangeDialog>
   );
 }

@@ -13,9 +13,8 @@ import { Badge } from "../parts/badge.tsx";
 import { useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
-import { useEdits } from "../parts/edits.ts";
 import { FailureBox } from "../parts/failure.tsx";
-import { TextField } from "../parts/field.tsx";
+import { TextField, useFields } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
 import { Page, Section, useSecret } from "../parts/page.tsx";
 import { ListTable, Skeleton } from "../parts/table.tsx";
@@ -174,7 +173,7 @@ function Update({ webhook, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id, displayName, url, eventTypes } = webhook;
   const stored: WebhookValues = { displayName, url, isOfAllTypes: eventTypes.length === 0, eventTypes };
-  const { values, changed, edit } = useEdits(stored);
+  const { values, changed, field } = useFields(stored);
   const isRenamed = changed.includes("displayName");
   const isMoved = changed.includes("url");
   const isOfOtherTypes = changed.includes("isOfAllTypes") || (!values.isOfAllTypes && changed.includes("eventTypes"));
@@ -209,7 +208,7 @@ function Update({ webhook, again, onClose }: Acting & Closable) {
       onConfirm={update}
       onClose={onClose}
     >
-      <WebhookFieldset values={values} onEdit={edit} />
+      <WebhookFieldset field={field} />
     </ChangeDialog>
   );
 }

@@ -1,9 +1,9 @@
 import { Plus } from "lucide-preact";
-import { useState } from "preact/hooks";
 import { WebhookSchema } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeDialog, DialogButton } from "../parts/dialog.tsx";
+import { useFields } from "../parts/field.tsx";
 import { columnsFor } from "../parts/message.tsx";
 import { Page, useSecret } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
@@ -62,7 +62,7 @@ export function WebhooksPage() {
 export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
-  const [values, setValues] = useState(NO_VALUES);
+  const { values, field } = useFields(NO_VALUES);
   const { displayName, url, isOfAllTypes, eventTypes } = values;
   const create = async () => {
     const { webhook, secret } = await admin.createWebhook({ environment, ...fieldsIn(values) });
@@ -89,7 +89,7 @@ export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void
       onConfirm={create}
       onClose={onClose}
     >
-      <WebhookFieldset values={values} onEdit={(changed) => setValues({ ...values, ...changed })} />
+      <WebhookFieldset field={field} />
     </ChangeDialog>
   );
 }

@@ -148,25 +148,15 @@ export function DialogButton({
   );
 }
 
-/** Shows a button that opens a `ChangeDialog`. @param onClose runs after the dialog has closed */
+/** Shows a button that opens a `ChangeDialog`. */
 export function ChangeButton({
   label,
   icon,
-  look,
-  onClose,
   ...change
-}: Omit<Change, "onClose"> & Omit<Parameters<typeof DialogButton>[0], "children"> & { readonly onClose?: () => void }) {
+}: Omit<Change, "onClose"> & Pick<Parameters<typeof DialogButton>[0], "label" | "icon">) {
   return (
-    <DialogButton label={label} icon={icon} look={look}>
-      {(close) => (
-        <ChangeDialog
-          {...change}
-          onClose={() => {
-            close();
-            onClose?.();
-          }}
-        />
-      )}
+    <DialogButton label={label} icon={icon}>
+      {(close) => <ChangeDialog {...change} onClose={close} />}
     </DialogButton>
   );
 }

@@ -1,11 +1,34 @@
 import { type ComponentChildren, createContext, type JSX } from "preact";
-import { useContext, useId } from "preact/hooks";
+import { useContext, useId, useState } from "preact/hooks";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAction } from "./calls.ts";
 import { FailureBox } from "./failure.tsx";
 
 /** The error of the form that contains a field, and the id of the element with the error. */
 const FormError = createContext<{ readonly error: unknown; readonly id: string }>({ error: undefined, id: "" });
+
+/** The state of the fields of a form. */
+export interface Fields<T> {
+  readonly values: T;
+  /** The names of the fields whose values differ from the stored values. */
+  readonly changed: (keyof T & string)[];
+  /** Returns the properties of a field that show and change its value. */
+  readonly field: <Name extends keyof T>(
+    name: Name,
+  ) => { readonly value: T[Name]; readonly onValue: (value: T[Name]) => void };
+}
+
+/** Holds the values of a form. A field shows the stored value until the user changes the field. */
+export function useFields<T extends object>(stored: T): Fields<T> {
+  const [edited, setEdited] = useState<Partial<T>>({});
+  const values: T = { ...stored, ...edited };
+  const names = Object.keys(stored) as (keyof T & string)[];
+  return {
+    values,
+    changed: names.filter((name) => String(values[name]) !== String(stored[name])),
+    field: (name) => ({ value: values[name], onValue: (value) => setEdited({ ...edited, [name]: value }) }),
+  };
+}
 
 interface FieldProps {
   readonly label: string;

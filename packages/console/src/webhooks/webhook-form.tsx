@@ -2,7 +2,7 @@ import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_p
 import { EVENT_TYPES } from "../../../../src/domain/events.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { CheckField, TextField } from "../parts/field.tsx";
+import { CheckField, type Fields, TextField } from "../parts/field.tsx";
 
 export interface WebhookValues {
   readonly displayName: string;
@@ -25,40 +25,29 @@ export function fieldsIn({ displayName, url, isOfAllTypes, eventTypes }: Webhook
   return { displayName, url: url.trim(), eventTypes: isOfAllTypes ? [] : [...eventTypes] };
 }
 
-export function WebhookFieldset({
-  values,
-  onEdit,
-}: {
-  readonly values: WebhookValues;
-  readonly onEdit: (changed: Partial<WebhookValues>) => void;
-}) {
-  const { displayName, url, isOfAllTypes, eventTypes } = values;
+export function WebhookFieldset({ field }: Pick<Fields<WebhookValues>, "field">) {
+  const isOfAllTypes = field("isOfAllTypes");
+  const { value: eventTypes, onValue: setEventTypes } = field("eventTypes");
   // The webhook may have event types of a later release. `EVENT_TYPES` does not contain these types.
   const types = [...new Set([...EVENT_TYPES, ...eventTypes])];
   const choose = (type: string, isChosen: boolean) =>
-    onEdit({ eventTypes: types.filter((each) => (each === type ? isChosen : eventTypes.includes(each))).sort() });
+    setEventTypes(types.filter((each) => (each === type ? isChosen : eventTypes.includes(each))).sort());
   return (
     <>
       <TextField
         label="Name"
         hint="A name for people, such as the system that receives the events."
-        value={displayName}
-        onValue={(value) => onEdit({ displayName: value })}
+        {...field("displayName")}
         maxLength={limitOf(AdminService.method.createWebhook, "display_name")}
       />
       <TextField
         label="URL"
         hint="The URL starts with https://, and its host has a public address. Callers of role admin can read the URL, so it must not contain a secret."
-        value={url}
-        onValue={(value) => onEdit({ url: value })}
+        {...field("url")}
         maxLength={limitOf(AdminService.method.createWebhook, "url")}
       />
-      <CheckField
-        label="All event types, including types of later releases"
-        value={isOfAllTypes}
-        onValue={(value) => onEdit({ isOfAllTypes: value })}
-      />
-      {!isOfAllTypes && (
+      <CheckField label="All event types, including types of later releases" {...isOfAllTypes} />
+      {!isOfAllTypes.value && (
         <fieldset>
           <legend>Event types</legend>
           <div class="columns">
