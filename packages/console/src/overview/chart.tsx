@@ -19,7 +19,7 @@ export interface ChartContent {
   readonly about: string;
   readonly lines: readonly Line[];
   readonly textOf: (value: number) => string;
-  /** The text that is shown instead of the chart if the chart has no lines. */
+  /** The text that is shown instead of the chart if the chart has no lines. Required if `lines` may be empty. */
   readonly none?: string;
 }
 
@@ -31,7 +31,7 @@ interface ChartProps extends ChartContent {
 }
 
 /** Shows a line chart, and a legend with the values under the pointer. A button shows a table of means by minute. */
-export function Chart({ title, about, none = "None.", ...chart }: ChartProps) {
+export function Chart({ title, about, none, ...chart }: ChartProps) {
   const [isTable, setTable] = useState(false);
   const { lines, ends, textOf } = chart;
   const hasLines = lines.length > 0 && ends.length > 0;

@@ -21,9 +21,10 @@ import {
   msText,
   numberText,
   rateLine,
+  SAMPLE_SECONDS,
   valueText,
 } from "./history.ts";
-import { INTERVAL_MS, useHistory } from "./use-history.ts";
+import { useHistory } from "./use-history.ts";
 
 const PATH = "overview";
 const METHOD_PARAM = "method";
@@ -49,7 +50,7 @@ export function OverviewPage({ params }: { readonly params: Params }) {
       beside={
         <p class="small">
           <Visible text={what === undefined ? "All calls" : `Calls of ${what}`} /> in the last hour, updated every{" "}
-          {INTERVAL_MS / 1000} seconds while the page is visible. Times are in UTC.
+          {SAMPLE_SECONDS} seconds while the page is visible. Times are in UTC.
         </p>
       }
       actions={isRoot && <Choice method={method} of={of} hour={latest.current} />}

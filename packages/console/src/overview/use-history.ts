@@ -3,10 +3,7 @@ import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environ
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { useWatched, type Watched } from "../parts/watch.ts";
 import { useSession } from "../session/session.ts";
-import { endOf, type Hour, mergeHour, OPEN_MS } from "./history.ts";
-
-/** The pause between two reads of the latest samples, in milliseconds. The service takes samples at this interval. */
-export const INTERVAL_MS = 10_000;
+import { endOf, type Hour, mergeHour, OPEN_MS, SAMPLE_SECONDS } from "./history.ts";
 
 /** The calls to show. The default is all calls. */
 export interface Selection {
@@ -14,7 +11,7 @@ export interface Selection {
   readonly environment?: EnvironmentName | undefined;
 }
 
-/** Reads the samples of the last hour, then reads new samples every `INTERVAL_MS` while the page is visible. */
+/** Reads the samples of the last hour, then reads new samples every `SAMPLE_SECONDS` while the page is visible. */
 export function useHistory({ method = "", environment }: Selection): Watched<Hour> {
   const { admin } = useSession();
   return useWatched<Hour>(
@@ -29,6 +26,6 @@ export function useHistory({ method = "", environment }: Selection): Watched<Hou
       // The samples of two processes must not be mixed, so the whole hour is read again.
       return mergeHour(undefined, await admin.getMetricsHistory(request, { signal }), true);
     },
-    () => INTERVAL_MS,
+    () => SAMPLE_SECONDS * 1000,
   );
 }

@@ -73,12 +73,8 @@ function OfEnvironment({ params }: { readonly params: Params }) {
         {tokens && tokens.length > 0 && <p>{summaryOf(tokens)}</p>}
         <ListTable
           list={{ items: tokens && inOrder(tokens, order), isBusy, error, again }}
-          none={
-            <>
-              <p>No API token{role && ` of role ${role}`} exists yet. Each of your back ends needs an API token.</p>
-              {create}
-            </>
-          }
+          none={`No API token${role && ` of role ${role}`} exists yet. Each of your back ends needs an API token.`}
+          create={create}
           caption={role ? `API tokens of role ${role}` : "All API tokens"}
           keyOf={({ id }) => id}
           columns={[

@@ -119,7 +119,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
   return (
     <ListTable
       list={list}
-      none={<p>{isFiltered ? "No event matches the filter." : "There are no events yet."}</p>}
+      none={isFiltered ? "No event matches the filter." : "There are no events yet."}
       caption={isFiltered ? "Events of this filter, newest first" : "All events, newest first"}
       keyOf={({ id }) => id}
       columns={columnsOf(env)}
@@ -171,7 +171,7 @@ function Followed({ filters }: { readonly filters: Filters }) {
       )}
       <ListTable
         list={{ items: events, isBusy: error === undefined, error: undefined }}
-        none={<p>No event matches the filter yet.</p>}
+        none="No event matches the filter yet."
         caption="Events as they arrive, newest first"
         keyOf={({ id }) => id}
         columns={columnsOf(env)}

@@ -43,12 +43,8 @@ function All() {
       <section class="card">
         <ListTable
           list={list}
-          none={
-            <>
-              <p>There are no environments yet. An environment holds user groups and API tokens.</p>
-              {create}
-            </>
-          }
+          none="There are no environments yet. An environment holds user groups and API tokens."
+          create={create}
           caption="All environments"
           keyOf={formatEnvironmentName}
           columns={[

@@ -96,7 +96,7 @@ function SigningKeys() {
     <Section title="Signing keys">
       <ListTable
         list={list}
-        none={<p>There are no keys yet: the first viewer session creates them.</p>}
+        none="There are no keys yet: the first viewer session creates them."
         caption="The keys that sign viewer sessions"
         keyOf={({ id }) => id}
         columns={[

@@ -52,15 +52,11 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
         <ListTable
           list={list}
           none={
-            prefix ? (
-              <p>No user group has an id that starts with {prefix}.</p>
-            ) : (
-              <>
-                <p>There are no user groups yet. Your back end creates a user group for each of your customers.</p>
-                {!isRoot && create}
-              </>
-            )
+            prefix
+              ? `No user group has an id that starts with ${prefix}.`
+              : "There are no user groups yet. Your back end creates a user group for each of your customers."
           }
+          create={!isRoot && prefix === "" && create}
           caption={prefix ? `User groups with ids that start with ${prefix}` : "All user groups"}
           keyOf={({ providedId }) => providedId}
           columns={[

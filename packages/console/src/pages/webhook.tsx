@@ -88,7 +88,7 @@ export function WebhookPage({ params }: { readonly params: Params }) {
           >
             <ListTable
               list={{ items: value.deliveries, isBusy, error: undefined }}
-              none={<p>There are no deliveries yet. Send a test, or change a user group.</p>}
+              none="There are no deliveries yet. Send a test, or change a user group."
               caption="The last attempts, newest first"
               keyOf={({ eventId, attempt, createTime }) => `${eventId} ${attempt} ${timeText(createTime)}`}
               columns={[

@@ -29,12 +29,8 @@ export function WebhooksPage() {
       <section class="card">
         <ListTable
           list={{ items: value?.webhooks, isBusy, error, again }}
-          none={
-            <>
-              <p>There are no webhooks yet. A webhook receives the events of this environment by HTTPS.</p>
-              {create}
-            </>
-          }
+          none="There are no webhooks yet. A webhook receives the events of this environment by HTTPS."
+          create={create}
           caption="All webhooks"
           keyOf={({ id }) => id}
           columns={[

@@ -133,24 +133,35 @@ export function Skeleton() {
   );
 }
 
-/** Shows a list as a table. @param none the content that is shown if the list is empty */
+/**
+ * Shows a list as a table.
+ *
+ * @param none the text that is shown if the list is empty
+ * @param create the button that is shown if the list is empty
+ */
 export function ListTable<T>({
   list: { items, isBusy, error, again, more },
   none,
+  create,
   ...table
-}: { readonly list: List<T>; readonly none: ComponentChildren } & Omit<Parameters<typeof Table<T>>[0], "items">) {
+}: {
+  readonly list: List<T>;
+  readonly none: string;
+  readonly create?: ComponentChildren;
+} & Omit<Parameters<typeof Table<T>>[0], "items">) {
   return (
     <>
       {items && items.length > 0 && <Table {...table} items={items} />}
       {items?.length === 0 && !more && (
         <div class="empty">
           <Inbox aria-hidden />
-          {none}
+          <p>{none}</p>
+          {create}
         </div>
       )}
       <FailureBox error={error} again={again} />
       {!items && isBusy && <Skeleton />}
-      {more && <MoreButton isBusy={isBusy} hasFailed={error !== undefined} more={more} />}
+      {more && <MoreButton isBusy={isBusy} error={error} more={more} />}
     </>
   );
 }
@@ -159,22 +170,14 @@ export function ListTable<T>({
  * Shows a button that reads the next items. If the button comes near the visible part of the page, the next items are
  * read without a click. If the last read failed, the user must click the button.
  */
-function MoreButton({
-  isBusy,
-  hasFailed,
-  more,
-}: {
-  readonly isBusy: boolean;
-  readonly hasFailed: boolean;
-  readonly more: () => void;
-}) {
+function MoreButton({ isBusy, error, more }: Pick<List<unknown>, "isBusy" | "error" | "more">) {
   const button = useRef<HTMLButtonElement>(null);
-  const isWaiting = !isBusy && !hasFailed;
+  const isWaiting = !isBusy && error === undefined;
   useEffect(() => {
     if (!isWaiting || !button.current) return;
     const observer = new IntersectionObserver(
       (entries) => {
-        if (entries.some(({ isIntersecting }) => isIntersecting)) more();
+        if (entries.some(({ isIntersecting }) => isIntersecting)) more?.();
       },
       { root: document.querySelector(".page"), rootMargin: "0px 0px 1500px 0px" },
     );
