@@ -1,10 +1,7 @@
 import { computed, signal } from "@preact/signals";
 import { leave, leaving } from "./parts/unsaved.ts";
 
-/**
- * The parameters of a page, such as the id of a user group. The address contains the parameters, so a parameter must
- * not be secret.
- */
+/** The parameters of a page. The address contains the parameters, so they must not be secret. */
 export type Params = { readonly [name: string]: string };
 
 export interface Route {
@@ -20,9 +17,7 @@ export const ENVIRONMENT_PARAM = "env";
 const hash = signal(location.hash);
 addEventListener("hashchange", follow);
 
-/**
- * The path and the parameters of the shown page. They come from an address such as `#/group?env=acme%2FCustomer&id=a`.
- */
+/** The shown page, parsed from an address such as `#/group?env=acme%2FCustomer&id=a`. */
 export const route = computed((): Route => parseHash(hash.value));
 
 /** Returns the identity of the page of a route. Filters are not a part of the identity. */
@@ -59,12 +54,7 @@ export function hrefOf(path: string, params: { readonly [name: string]: string |
   return `#/${path}${query && `?${query}`}`;
 }
 
-/**
- * Goes to a page.
- *
- * @param isReplacing whether the new page replaces the shown page in the history of the browser, for example because
- *   the resource of the shown page was deleted
- */
+/** Goes to a page. @param isReplacing whether Back skips the shown page, because its resource is gone */
 export function go(href: string, isReplacing = false): void {
   // Does not wait for `hashchange`, because the next call of `announce` must belong to the new page.
   if (isReplacing) {

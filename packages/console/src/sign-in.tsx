@@ -23,10 +23,7 @@ export function SignIn() {
   );
 }
 
-/**
- * Shows a dialog for a new sign-in. If the new token has the same role and environment as the token before, the page
- * keeps its state.
- */
+/** Shows a dialog for a new sign-in. */
 export function SignInAgain() {
   const close = () => {
     typedToken.value = "";

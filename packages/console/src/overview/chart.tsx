@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { Section } from "../parts/page.tsx";
 import { Table } from "../parts/table.tsx";
-import { clockText, type Line, minutesOf, valueText } from "./history.ts";
+import { clockText, type Line, type Minute, minutesOf, valueText } from "./history.ts";
 
 const HEIGHT = 208;
 const AXIS_FONT = "12px system-ui, sans-serif";
@@ -61,7 +61,7 @@ export function Chart({ title, about, none, ...chart }: ChartProps) {
               { name: "Minute ending at (UTC)", isHeading: true, of: ({ end }) => clockText(end).slice(0, 5) },
               ...lines.map(({ name }, i) => ({
                 name,
-                of: ({ means }: ReturnType<typeof minutesOf>[number]) => valueText(means[i], textOf),
+                of: ({ means }: Minute) => valueText(means[i], textOf),
               })),
             ]}
           />

@@ -6,10 +6,7 @@ import { exactMs } from "../../../operator/src/times.ts";
 const HOUR_MS = 3_600_000;
 /** The length of a sample, in seconds. */
 export const SAMPLE_SECONDS = 10;
-/**
- * The maximum number of lines of `linesByName`. If there are more names, the last line adds up the values of the rarest
- * names.
- */
+/** The maximum number of lines of `linesByName`. The last line adds up the values of the rarest names. */
 const MAX_SERIES = 6;
 /** After the end of a sample, the service may still add calls to this sample for this time, in milliseconds. */
 export const OPEN_MS = 30_000;
@@ -18,10 +15,7 @@ export const OPEN_MS = 30_000;
 export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "methods" | "environments"> {
   /** The samples, the oldest first. */
   readonly samples: readonly MetricsSample[];
-  /**
-   * Whether a response came from a different process than the response before it. The samples of the earlier process
-   * were dropped.
-   */
+  /** Whether another process sent the previous response. The samples of that process were dropped. */
   readonly isOther: boolean;
 }
 
@@ -36,10 +30,7 @@ export function endOf({ endTime }: MetricsSample): number {
   return endTime ? timestampMs(endTime) : 0;
 }
 
-/**
- * Adds the latest samples to the samples of the last hour. If the latest samples are from another process, they replace
- * all earlier samples.
- */
+/** Adds the latest samples. If they are from another process, they replace all earlier samples. */
 export function mergeHour(before: Hour | undefined, response: GetMetricsHistoryResponse, isOther: boolean): Hour {
   const { instance, methods, environments, samples: latest } = response;
   const [first] = latest;
@@ -73,10 +64,7 @@ export function msOf(duration: Duration | undefined): number | null {
   return duration ? exactMs(duration) : null;
 }
 
-/**
- * Creates a line for each of the most frequent names. A name is, for example, the reason of an error. The values of a
- * line are rates per second.
- */
+/** Creates a line of rates per second for each of the most frequent names, such as the reasons of errors. */
 export function linesByName(
   samples: readonly MetricsSample[],
   countsOf: (sample: MetricsSample) => { readonly [name: string]: number } | undefined,
@@ -116,7 +104,7 @@ export function sumOf(counts: { readonly [name: string]: number }): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0);
 }
 
-/** A row of the table that belongs to a chart. */
+/** A row of the table of a chart. */
 export interface Minute {
   /** The end of the minute, in milliseconds since 1970. */
   readonly end: number;
@@ -124,12 +112,7 @@ export interface Minute {
   readonly means: readonly (number | null)[];
 }
 
-/**
- * Returns one row for each minute, the latest minute first. A row contains the mean of each line of the chart in this
- * minute.
- *
- * @param ends the end of each sample, in milliseconds since 1970
- */
+/** Returns a row for each minute, the latest first. @param ends the end of each sample, in ms since 1970 */
 export function minutesOf(ends: readonly number[], lines: readonly Line[]): Minute[] {
   const minutes = new Map<number, number[]>();
   for (const [i, end] of ends.entries()) {

@@ -19,12 +19,11 @@ export function useHistory({ method = "", environment }: Selection): Watched<Hou
     async (signal, { value: before }) => {
       const last = before?.samples.at(-1);
       const startTime = last && timestampFromMs(endOf(last) - OPEN_MS);
-      const request = { method, environment: environment && { name: environment.name, tag: environment.tag } };
-      const response = await admin.getMetricsHistory({ ...request, startTime }, { signal });
+      const response = await admin.getMetricsHistory({ method, environment, startTime }, { signal });
       if (!before || before.instance === response.instance)
         return mergeHour(before, response, before?.isOther ?? false);
       // The samples of two processes must not be mixed, so the whole hour is read again.
-      return mergeHour(undefined, await admin.getMetricsHistory(request, { signal }), true);
+      return mergeHour(undefined, await admin.getMetricsHistory({ method, environment }, { signal }), true);
     },
     () => SAMPLE_SECONDS * 1000,
   );

@@ -22,10 +22,7 @@ import { failureOf } from "../session/failures.ts";
 import { useSession } from "../session/session.ts";
 import { countText, timeIn } from "../words.ts";
 
-/**
- * The filters of the audit trail. Each key is the name of a filter in the address. The options of `ugs audit` have the
- * same names.
- */
+/** The filters of the audit trail, by their names in the address and in the options of `ugs audit`. */
 const FILTERS = {
   group: { field: "user_group_id", label: "User group", hint: "The id of a user group, even of a deleted group." },
   actor: { field: "actor_id", label: "Done by", hint: "The id of an API token, root, or service." },

@@ -1,6 +1,6 @@
 import { parseEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { ChangeDialog } from "../parts/dialog.tsx";
+import { ChangeDialog, type Closable } from "../parts/dialog.tsx";
 import { SelectField, TextField, useFields } from "../parts/field.tsx";
 import { useSession } from "../session/session.ts";
 
@@ -11,13 +11,7 @@ const TAG_OPTIONS = [
 ] as const;
 
 /** Creates an environment in a dialog. @param onDone receives the name of the environment */
-export function CreateEnvironment({
-  onDone,
-  onClose,
-}: {
-  readonly onDone: (name: string) => void;
-  readonly onClose: () => void;
-}) {
+export function CreateEnvironment({ onDone, onClose }: { readonly onDone: (name: string) => void } & Closable) {
   const { admin } = useSession();
   const { values, field } = useFields({ name: "", tag: "" });
   const { name, tag } = values;

@@ -18,9 +18,7 @@ import { countText } from "../words.ts";
 import { CreateEnvironment } from "./create-environment.tsx";
 import { Invitation } from "./start.tsx";
 
-/**
- * If the user signed in with `ADMIN_TOKEN`, lists all environments. Otherwise, shows the environment of the API token.
- */
+/** Lists all environments. For an API token, shows the environment of the token. */
 export function EnvironmentsPage() {
   const { isRoot } = useSession();
   return isRoot ? <All /> : <Own />;

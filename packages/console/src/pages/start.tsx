@@ -45,8 +45,7 @@ function useProgress() {
         admin.listSigningKeys({ environment }, { signal }),
         admin.listWebhooks({ environment }, { signal }),
       ]);
-      // The step is about an API token for the back end. The API token that the console uses does not complete this
-      // step.
+      // The API token of the console is not an API token of the back end.
       const others = tokens.filter(({ id }) => id !== caller.apiTokenId);
       return {
         hasToken: others.length > 0,
@@ -179,10 +178,7 @@ function Step({
   );
 }
 
-/**
- * The invitation is not shown if at least this number of environments exists. The service itself creates up to two
- * environments.
- */
+/** If this number of environments exists, the invitation is not shown. The service creates two by itself. */
 const MANY = 3;
 
 /** Shows a link to the first steps if no environment has a user group. */

@@ -139,10 +139,7 @@ interface Acting {
   readonly again: () => Promise<void>;
 }
 
-/**
- * Changes the fields. If another user changes the stored values in the meantime, the first attempt to save only shows a
- * warning.
- */
+/** Changes the fields. If the stored values have changed, the first attempt to save only shows a warning. */
 function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();
   const present = textsOf(group);

@@ -15,10 +15,7 @@ export interface Closable {
   readonly onClose: () => void;
 }
 
-/**
- * Shows a modal dialog. Escape closes the dialog. After the dialog closes, the focus returns to the element that opened
- * the dialog.
- */
+/** Shows a modal dialog. When the dialog closes, the focus returns to the element that opened the dialog. */
 export function Dialog({
   title,
   look,

@@ -128,13 +128,11 @@ export function Form({
 }: {
   readonly label: string;
   readonly submit: string;
-  /** Whether the action is destructive. Default: no. */
   readonly isDangerous?: boolean;
   /** Whether the action signs in. Default: no. */
   readonly isOfSignIn?: boolean;
   /** Whether the button is beside the fields. Default: no. */
   readonly isInLine?: boolean;
-  /** The action that runs when the user submits the form. See `useAction`. */
   readonly act: Parameters<typeof useAction>[0];
   readonly beside?: ComponentChildren;
   readonly children: ComponentChildren;

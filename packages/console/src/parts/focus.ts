@@ -2,10 +2,7 @@ export function focusHeading(): void {
   document.querySelector<HTMLElement>("main h1")?.focus();
 }
 
-/**
- * Moves the focus back to an element. If the element is no longer in the page, or is removed later, the heading of the
- * page gets the focus.
- */
+/** Focuses an element. If the page does not contain the element, or removes it later, focuses the heading. */
 export function giveFocusBack(element: Element | null): void {
   // If the body had the focus, do nothing. Some browsers do not focus a clicked button.
   if (element === document.body || !(element instanceof HTMLElement)) return;

@@ -28,7 +28,6 @@ export function RotationDialog({
   readonly grace: string;
   /** The consequence of the rotation if the grace period is zero. */
   readonly consequence: string;
-  /** The `ugs` command for the rotation. */
   readonly command: string;
   readonly env?: string | undefined;
   /** Rotates the token. @returns the text to announce */

@@ -63,10 +63,7 @@ function showWhole({ target }: { readonly target: EventTarget | null }): void {
   if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
 }
 
-/**
- * Shows a table. If the table is too wide, it can scroll horizontally. If the table is long, only the rows in and near
- * the visible part are rendered.
- */
+/** Shows a table. If the table is long, only the rows in and near the visible part are rendered. */
 export function Table<T>({
   caption,
   columns,
@@ -133,12 +130,7 @@ export function Skeleton() {
   );
 }
 
-/**
- * Shows a list as a table.
- *
- * @param none the text that is shown if the list is empty
- * @param create the button that is shown if the list is empty
- */
+/** Shows a list as a table. If the list is empty, shows the text `none` and the button `create`. */
 export function ListTable<T>({
   list: { items, isBusy, error, again, more },
   none,
@@ -166,10 +158,7 @@ export function ListTable<T>({
   );
 }
 
-/**
- * Shows a button that reads the next items. If the button comes near the visible part of the page, the next items are
- * read without a click. If the last read failed, the user must click the button.
- */
+/** Reads the next items. Unless the last read failed, this needs no click if the button is almost visible. */
 function MoreButton({ isBusy, error, more }: Pick<List<unknown>, "isBusy" | "error" | "more">) {
   const button = useRef<HTMLButtonElement>(null);
   const isWaiting = !isBusy && error === undefined;

@@ -9,20 +9,17 @@ setInterval(() => {
   now.value = Date.now();
 }, 10_000);
 
-/**
- * Shows a relative time. The exact time appears on hover, and screen readers read the exact time.
- *
- * @param isExact whether to show the exact time as well
- */
+/** Shows a relative time. The exact time appears on hover, and screen readers read the exact time. */
 export function Time({
   time,
   none = "–",
-  isExact = false,
+  isExact,
 }: {
   readonly time: Timestamp | undefined;
   /** The text that is shown if the time is not set. Default: a dash. */
   readonly none?: string | undefined;
-  readonly isExact?: boolean;
+  /** Whether to show the exact time as well. Default: no. */
+  readonly isExact?: boolean | undefined;
 }) {
   if (!time) return <>{none}</>;
   const exact = timeText(time);

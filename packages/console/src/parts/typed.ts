@@ -1,10 +1,6 @@
 import { useState } from "preact/hooks";
 
-/**
- * Holds the texts of fields whose initial texts are in the URL. If the URL changes, the texts are reset.
- *
- * @param given the text in the URL. If there are several fields, an object with the text of each field
- */
+/** Holds the texts of fields whose initial texts are in the URL. If the URL changes, the texts are reset. */
 export function useTyped<T>(given: T): readonly [typed: T, setTyped: (typed: T) => void] {
   const of = JSON.stringify(given);
   const [state, setState] = useState<{ readonly of: string; readonly typed: T }>();

@@ -4,10 +4,7 @@ import { useLayoutEffect } from "preact/hooks";
 /** Whether a dialog has unsaved text. At most one dialog with a form is open. */
 let hasUnsaved = false;
 
-/**
- * The function that leaves the page after the user confirms the loss of unsaved text. Undefined if no confirmation is
- * open.
- */
+/** Leaves the page after the user has confirmed. Undefined if no confirmation is open. */
 export const leaving = signal<(() => void) | undefined>(undefined);
 
 /** While `isUnsaved` is set, the console or the browser prompts the user before the text of the dialog is lost. */

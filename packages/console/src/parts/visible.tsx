@@ -1,7 +1,4 @@
-/**
- * Matches characters that are invisible, or that reorder or move other characters. Examples are controls, formats,
- * separators, and a space at the start or end of the text.
- */
+/** Matches characters that are invisible or reorder others: controls, separators, outer spaces. */
 const UNSEEN = /([\p{C}\p{DI}\p{Zl}\p{Zp}\u2800]|(?! )\p{Zs}|^ | $)/u;
 
 /** Splits a text into readable parts and code points such as `U+202E`. A code point replaces an invisible character. */
@@ -16,10 +13,7 @@ export function visibleParts(text: string): readonly { readonly text: string; re
     .filter((part) => part.text !== "");
 }
 
-/**
- * Returns a text in which code points replace the invisible characters. Use this function if a place can show only
- * plain text.
- */
+/** Returns a plain text in which code points replace the invisible characters. */
 export function visibleText(text: string): string {
   return visibleParts(text)
     .map((part) => part.text)
@@ -53,11 +47,7 @@ export function Visible({ text }: { readonly text: string }) {
   );
 }
 
-/**
- * Shows an id. A long id is cut, but the whole id appears on hover, and screen readers read the whole id.
- *
- * @param href the address of the page about the resource
- */
+/** Shows an id. A long id is cut, but appears whole on hover and for screen readers. */
 export function Id({ id, href }: { readonly id: string; readonly href?: string | undefined }) {
   const cut = cutText(id);
   const content =

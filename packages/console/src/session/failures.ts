@@ -9,10 +9,7 @@ export interface Failure {
   readonly message: string;
   /** Advice for the user. */
   readonly hint: string | undefined;
-  /**
-   * Advice if the call may have changed data although it failed. Undefined if the outcome is known, or if `hint`
-   * already contains this advice.
-   */
+  /** Advice if the failed call may have changed data, and `hint` does not contain this advice. */
   readonly doubt?: string;
   /** Whether the service rejected the token. Default: no. */
   readonly isTokenRefused?: boolean;
@@ -62,19 +59,16 @@ export function failureOf(error: unknown): Failure {
   const requestId = requestIdOf(known);
   if (!details) return { ...unanswered(known), kind: undefined, requestId, violations: [] };
   const { reason, outcome, violations } = details;
-  const isLater = LATER.has(reason);
   return {
     message: known.rawMessage,
-    hint: isLater ? laterHint(known) : (HINTS[reason] ?? hintOfOutcome(known.code, outcome)),
+    hint: LATER.has(reason)
+      ? `Nothing was done, and your input is still here. ${againText(known)}`
+      : (HINTS[reason] ?? hintOfOutcome(known.code, outcome)),
     isTokenRefused: known.code === Code.Unauthenticated,
     kind: `${codeToString(known.code)}, ${reason}`,
     requestId,
     violations,
   };
-}
-
-function laterHint(error: ConnectError): string {
-  return `Nothing was done, and your input is still here. ${againText(error)}`;
 }
 
 /** Advises when to try again, according to `Retry-After`. */
@@ -93,13 +87,10 @@ function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string |
   return "Try again.";
 }
 
-/** The hint for a change that got no response. */
-const DOUBT = "The change may still have been made: check before you repeat it. Your input is still here.";
-
 /** Describes an error of a call that got no response from the service. */
 function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "doubt"> {
   const { code, rawMessage } = error;
-  const doubt = DOUBT;
+  const doubt = "The change may still have been made: check before you repeat it. Your input is still here.";
   if (code === Code.DeadlineExceeded)
     return { message: "The service did not answer in time.", hint: "Try again later.", doubt };
   if (code === Code.Canceled) return { message: "The call was canceled.", hint: undefined, doubt };

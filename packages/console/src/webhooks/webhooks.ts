@@ -7,9 +7,7 @@ import {
 import { timeText } from "../../../operator/src/times.ts";
 import { countText } from "../words.ts";
 
-/**
- * Returns whether a webhook is enabled. If the secret of an enabled webhook cannot be decrypted, returns true as well.
- */
+/** Returns whether a webhook is enabled, even if its secret cannot be decrypted. */
 export function isEnabled({ state }: Pick<Webhook, "state">): boolean {
   return state === State.ENABLED || state === State.SECRET_UNREADABLE;
 }
@@ -21,10 +19,7 @@ export function stateText({ state, failedAttempts }: Webhook): string {
   return failedAttempts > 0 ? `enabled, ${countText(failedAttempts, "failed attempt")}` : "enabled";
 }
 
-/**
- * Returns a time. Events since this time may be undelivered. Returns undefined if the webhook is enabled and the last
- * delivery did not fail.
- */
+/** Returns a time: events since then may be undelivered. Undefined if the last delivery succeeded. */
 export function undeliveredSince({ state, failureStartTime, deliveredTime }: Webhook): Webhook["deliveredTime"] {
   return state !== State.ENABLED || failureStartTime ? deliveredTime : undefined;
 }
