@@ -17,7 +17,7 @@ export function SignIn() {
     >
       {endedBecause.value !== "" && <p class="note">{endedBecause.value}</p>}
       <section class="card">
-        <TokenForm label="Sign in" done="You are signed in." />
+        <TokenForm />
       </section>
     </Page>
   );
@@ -35,24 +35,17 @@ export function SignInAgain() {
         If the token has the same environment and role, the page keeps your input. Repeat the failed action after the
         sign-in.
       </p>
-      <TokenForm label="Sign in again" done="You are signed in again." onCancel={close} />
+      <TokenForm onCancel={close} />
     </Dialog>
   );
 }
 
-function TokenForm({
-  label,
-  done,
-  onCancel,
-}: {
-  readonly label: string;
-  /** The text to announce after the sign-in. */
-  readonly done: string;
-  readonly onCancel?: () => void;
-}) {
+/** @param onCancel closes the dialog for a new sign-in. Undefined for the first sign-in */
+function TokenForm({ onCancel }: { readonly onCancel?: () => void }) {
+  const again = onCancel ? " again" : "";
   const submit = async () => {
     await signIn(typedToken.value.trim());
-    return done;
+    return `You are signed in${again}.`;
   };
   const cancel = onCancel && (
     <button type="button" onClick={onCancel}>
@@ -60,7 +53,7 @@ function TokenForm({
     </button>
   );
   return (
-    <Form label={label} submit="Sign in" isOfSignIn act={submit} beside={cancel}>
+    <Form label={`Sign in${again}`} submit="Sign in" isOfSignIn act={submit} beside={cancel}>
       <TextField
         label="ADMIN_TOKEN, or an API token of role admin"
         hint="The token stays in the memory of this page. The page forgets the token when you sign out, leave or reload the page, or are inactive for 15 minutes."
