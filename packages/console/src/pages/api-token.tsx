@@ -11,7 +11,7 @@ import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../part
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField, TextField, useFields } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
-import { Page, useSecret } from "../parts/page.tsx";
+import { Links, Page, useSecret } from "../parts/page.tsx";
 import { RotationDialog } from "../parts/rotation.tsx";
 import { Skeleton } from "../parts/table.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
@@ -38,14 +38,10 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
       title="API token"
       detail={id}
       beside={
-        <ul class="links">
-          <li>
-            <a href={hrefOf("tokens", { env })}>All API tokens</a>
-          </li>
-          <li>
-            <a href={hrefOf("audit", { env, actor: id })}>Its audit events</a>
-          </li>
-        </ul>
+        <Links>
+          <a href={hrefOf("tokens", { env })}>All API tokens</a>
+          <a href={hrefOf("audit", { env, actor: id })}>Its audit events</a>
+        </Links>
       }
       actions={
         acting && (

@@ -66,7 +66,7 @@ export function StartPage() {
   const { value, error } = useProgress();
   return (
     <Page title="Get started" beside={<p>Do these steps once. The page checks each step every two seconds.</p>}>
-      {error !== undefined && <FailureBox error={error} />}
+      <FailureBox error={error} />
       {!value && error === undefined && <Skeleton />}
       {value && (
         <ol class="steps">

@@ -13,7 +13,7 @@ import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../part
 import { FailureBox } from "../parts/failure.tsx";
 import { TextField, useFields } from "../parts/field.tsx";
 import { GroupState, MessageFacts } from "../parts/message.tsx";
-import { Page, Section, useSecret } from "../parts/page.tsx";
+import { Links, Page, Section, useSecret } from "../parts/page.tsx";
 import { RotationDialog } from "../parts/rotation.tsx";
 import { Snippets } from "../parts/snippets.tsx";
 import { Facts, Skeleton } from "../parts/table.tsx";
@@ -40,16 +40,10 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
       title="User group"
       detail={id}
       beside={
-        <ul class="links">
-          {group && (
-            <li>
-              <GroupState {...group} />
-            </li>
-          )}
-          <li>
-            <a href={hrefOf("groups", { env })}>All user groups</a>
-          </li>
-        </ul>
+        <Links>
+          {group && <GroupState {...group} />}
+          <a href={hrefOf("groups", { env })}>All user groups</a>
+        </Links>
       }
       actions={
         group && (

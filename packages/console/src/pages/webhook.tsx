@@ -16,7 +16,7 @@ import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../part
 import { FailureBox } from "../parts/failure.tsx";
 import { TextField, useFields } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
-import { Page, Section, useSecret } from "../parts/page.tsx";
+import { Links, Page, Section, useSecret } from "../parts/page.tsx";
 import { ListTable, Skeleton } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
@@ -50,16 +50,10 @@ export function WebhookPage({ params }: { readonly params: Params }) {
       title="Webhook"
       detail={webhookId}
       beside={
-        <ul class="links">
-          {acting && (
-            <li>
-              <WebhookState {...acting} />
-            </li>
-          )}
-          <li>
-            <a href={hrefOf("webhooks", { env })}>All webhooks</a>
-          </li>
-        </ul>
+        <Links>
+          {acting && <WebhookState {...acting} />}
+          <a href={hrefOf("webhooks", { env })}>All webhooks</a>
+        </Links>
       }
       actions={acting && <Actions {...acting} />}
     >

@@ -51,6 +51,11 @@ export function Page({
   );
 }
 
+/** Shows links and badges in a row. */
+export function Links({ children }: { readonly children: readonly ComponentChildren[] }) {
+  return <ul class="links">{children.map((child, i) => child && <li key={i}>{child}</li>)}</ul>;
+}
+
 /** @param actions the buttons on the right of the heading */
 export function Section({
   title,
