@@ -2,16 +2,17 @@ import { computed, signal } from "@preact/signals";
 import { leave, leaving } from "./parts/unsaved.ts";
 
 /** The parameters of a page. The address contains the parameters, so they must not be secret. */
-export type Params = { readonly [name: string]: string };
+export interface Params {
+  /** The environment of the page, in the form `NAME/TAG`. */
+  readonly env?: string;
+  readonly [name: string]: string | undefined;
+}
 
 export interface Route {
   /** The path of a page. Empty for the first page. */
   readonly path: string;
   readonly params: Params;
 }
-
-/** The name of the parameter that contains the environment of a page, in the form `NAME/TAG`. */
-export const ENVIRONMENT_PARAM = "env";
 
 /** The address of the shown page, from `#` on. While a confirmation is open, `location.hash` may differ. */
 const hash = signal(location.hash);
@@ -22,7 +23,7 @@ export const route = computed((): Route => parseHash(hash.value));
 
 /** Returns the identity of the page of a route. Filters are not a part of the identity. */
 export function pageOf({ path, params }: Route): string {
-  return JSON.stringify([path, params[ENVIRONMENT_PARAM], params["id"]]);
+  return JSON.stringify([path, params.env, params["id"]]);
 }
 
 /** Shows the page of the address. If the user leaves a page with unsaved text, the user must confirm first. */
@@ -48,7 +49,7 @@ function parseHash(text: string): Route {
 }
 
 /** Returns the address of a page. Empty parameters are omitted. */
-export function hrefOf(path: string, params: { readonly [name: string]: string | undefined } = {}): string {
+export function hrefOf(path: string, params: Params = {}): string {
   const given = Object.entries(params).filter((entry): entry is [string, string] => !!entry[1]);
   const query = new URLSearchParams(given).toString();
   return `#/${path}${query && `?${query}`}`;

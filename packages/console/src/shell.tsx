@@ -9,7 +9,7 @@ import { LiveRegion } from "./parts/live.tsx";
 import { Page } from "./parts/page.tsx";
 import { Time } from "./parts/time.tsx";
 import { leave, leaving } from "./parts/unsaved.ts";
-import { ENVIRONMENT_PARAM, hrefOf, pageOf, route, stay } from "./routes.ts";
+import { hrefOf, pageOf, route, stay } from "./routes.ts";
 import { Search, searching, useSearchKeys } from "./search/search.tsx";
 import { isAskingAgain, session, signOut, useSession } from "./session/session.ts";
 import { SignIn, SignInAgain } from "./sign-in.tsx";
@@ -188,7 +188,7 @@ function CurrentPage() {
       </Page>
     );
   const own = caller.environment && formatEnvironmentName(caller.environment);
-  const { [ENVIRONMENT_PARAM]: named = own } = params;
+  const { env: named = own } = params;
   if (own !== undefined && named !== undefined && named !== own) return <OtherEnvironment own={own} name={named} />;
   const { show: Show } = found;
   const what = [pageOf(route.value), caller.role, own];
@@ -198,7 +198,7 @@ function CurrentPage() {
 /** Replaces the page if the address names another environment than the environment of the API token. */
 function OtherEnvironment({ own, name }: { readonly own: string; readonly name: string }) {
   const { path, params } = route.value;
-  const { [ENVIRONMENT_PARAM]: _, ...rest } = params;
+  const { env: _, ...rest } = params;
   return (
     <Page title="Another environment">
       <p>

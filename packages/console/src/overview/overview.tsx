@@ -26,17 +26,13 @@ import {
 } from "./history.ts";
 import { useHistory } from "./use-history.ts";
 
-const PATH = "overview";
-const METHOD_PARAM = "method";
-const OF_PARAM = "of";
-
 /** The periods that the buttons select, in minutes. */
 const PERIODS = [5, 15, 60] as const;
 
 /** Shows the calls of the last hour: of all methods, of one method, or of one environment. */
 export function OverviewPage({ params }: { readonly params: Params }) {
   const { isRoot, caller } = useSession();
-  const { [METHOD_PARAM]: method, [OF_PARAM]: of } = isRoot ? params : {};
+  const { method, of } = isRoot ? params : {};
   const environment = method === undefined && of !== undefined ? parseEnvironmentName(of) : undefined;
   const { value: hour, error } = useHistory({ method, environment });
   // While the page reads the samples of another selection, the options of the select field stay.
@@ -84,10 +80,10 @@ function Choice({ method, of, hour }: { readonly method?: string; readonly of?: 
     hour?.environments.flatMap(({ environment }) => (environment ? formatEnvironmentName(environment) : [])),
     of,
   );
-  const value = method !== undefined ? `${METHOD_PARAM} ${method}` : of === undefined ? "" : `${OF_PARAM} ${of}`;
+  const value = method !== undefined ? `method ${method}` : of === undefined ? "" : `of ${of}`;
   const choose = (chosen: string) => {
     const [kind = "", name = ""] = chosen.split(" ");
-    go(hrefOf(PATH, { env, ...(kind !== "" && { [kind]: name }) }));
+    go(hrefOf("overview", { env, [kind]: name }));
   };
   return (
     <label class="choice">
@@ -96,14 +92,14 @@ function Choice({ method, of, hour }: { readonly method?: string; readonly of?: 
         <option value="">All calls</option>
         <optgroup label="Methods">
           {methods.map((name) => (
-            <option key={name} value={`${METHOD_PARAM} ${name}`}>
+            <option key={name} value={`method ${name}`}>
               {visibleText(name)}
             </option>
           ))}
         </optgroup>
         <optgroup label="Environments">
           {environments.map((name) => (
-            <option key={name} value={`${OF_PARAM} ${name}`}>
+            <option key={name} value={`of ${name}`}>
               {visibleText(name)}
             </option>
           ))}
@@ -245,9 +241,7 @@ function Tiles({ samples }: { readonly samples: Hour["samples"] }) {
 
 function Sums({ hour: { methods, environments } }: { readonly hour: Hour }) {
   const { env } = useSession();
-  const link = (name: string, params: { readonly [name: string]: string }) => (
-    <a href={hrefOf(PATH, { env, ...params })}>{name}</a>
-  );
+  const link = (name: string, params: Params) => <a href={hrefOf("overview", { env, ...params })}>{name}</a>;
   return (
     <div class="charts sums">
       {methods.length > 0 && (
@@ -257,7 +251,7 @@ function Sums({ hour: { methods, environments } }: { readonly hour: Hour }) {
             items={methods}
             keyOf={({ method }) => method}
             columns={[
-              { name: "Method", isHeading: true, of: ({ method }) => link(method, { [METHOD_PARAM]: method }) },
+              { name: "Method", isHeading: true, of: ({ method }) => link(method, { method }) },
               ...SUM_COLUMNS,
             ]}
           />
@@ -275,7 +269,7 @@ function Sums({ hour: { methods, environments } }: { readonly hour: Hour }) {
                 isHeading: true,
                 of: ({ environment }) => {
                   const name = environment && formatEnvironmentName(environment);
-                  return name ? link(name, { [OF_PARAM]: name }) : "all others";
+                  return name ? link(name, { of: name }) : "all others";
                 },
               },
               ...SUM_COLUMNS,

@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import type { GetCallerResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { ENVIRONMENT_PARAM, route, stay } from "../routes.ts";
+import { route, stay } from "../routes.ts";
 import { type Clients, openClients } from "./clients.ts";
 
 /** The caller that is signed in, and clients that send the token of this caller. No other object contains the token. */
@@ -113,7 +113,7 @@ export function watchActs(): void {
 export function useSession() {
   const current = session.value;
   if (!current) throw new Error("nobody is signed in");
-  const named = parseEnvironmentName(route.value.params[ENVIRONMENT_PARAM] ?? "");
+  const named = parseEnvironmentName(route.value.params.env ?? "");
   const env = current.isRoot && named ? formatEnvironmentName(named) : undefined;
   return { ...current, environment: current.caller.environment ?? named, env };
 }
