@@ -71,14 +71,12 @@ export function Chart({ title, about, none, ...chart }: ChartProps) {
   );
 }
 
-/** Draws the lines of a chart. The names of the lines must not change while the chart is shown. */
+/** Draws the lines of a chart. Only `ends`, `period` and the values of the lines may change. */
 function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps, "about" | "none">) {
   const place = useRef<HTMLDivElement>(null);
   const legend = useRef<HTMLUListElement>(null);
   const plot = useRef<uPlot>();
   const [at, setAt] = useState<number>();
-  const latest = useRef({ textOf, onPeriod });
-  latest.current = { textOf, onPeriod };
   useEffect(() => {
     const target = place.current as HTMLDivElement;
     // The colours come from the style sheet, because they depend on the colour scheme.
@@ -95,7 +93,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
       scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
         { ...axis, size: 28, space: 64, values: (_, splits) => splits.map((seconds) => timeLabel(seconds, splits)) },
-        { ...axis, size: 64, values: (_, splits) => splits.map((value) => latest.current.textOf(value)) },
+        { ...axis, size: 64, values: (_, splits) => splits.map(textOf) },
       ],
       series: [
         {},
@@ -124,7 +122,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
             const [from, to] = [self.posToVal(left, "x"), self.posToVal(left + width, "x")];
             self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
             // uPlot selects this period in all charts that share the cursor, so each chart calls this hook.
-            latest.current.onPeriod(widened(from, to));
+            onPeriod(widened(from, to));
           },
         ],
       },

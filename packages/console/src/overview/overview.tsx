@@ -34,7 +34,7 @@ export function OverviewPage({ params }: { readonly params: Params }) {
   const { isRoot, caller } = useSession();
   const { method, of } = isRoot ? params : {};
   const environment = method === undefined && of !== undefined ? parseEnvironmentName(of) : undefined;
-  const { value: hour, error } = useHistory({ method, environment });
+  const { value: hour, error } = useHistory(method, environment);
   // While the page reads the samples of another selection, the options of the select field stay.
   const latest = useRef(hour);
   latest.current = hour ?? latest.current;

@@ -5,14 +5,13 @@ import { useWatched, type Watched } from "../parts/watch.ts";
 import { useSession } from "../session/session.ts";
 import { endOf, type Hour, mergeHour, OPEN_MS, SAMPLE_SECONDS } from "./history.ts";
 
-/** The calls to show. The default is all calls. */
-export interface Selection {
-  readonly method?: string | undefined;
-  readonly environment?: EnvironmentName | undefined;
-}
-
-/** Reads the samples of the last hour, then reads new samples every `SAMPLE_SECONDS` while the page is visible. */
-export function useHistory({ method = "", environment }: Selection): Watched<Hour> {
+/**
+ * Reads the samples of the last hour, then reads new samples every `SAMPLE_SECONDS` while the page is visible.
+ *
+ * @param method the method of the calls. Default: all methods
+ * @param environment the environment of the calls. Default: all environments
+ */
+export function useHistory(method?: string, environment?: EnvironmentName): Watched<Hour> {
   const { admin } = useSession();
   return useWatched<Hour>(
     `history ${method} ${environment && formatEnvironmentName(environment)}`,
