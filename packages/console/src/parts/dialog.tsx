@@ -67,7 +67,7 @@ interface Change extends Closable {
   readonly title: string;
   /** The id that the user must type to confirm a destructive change. Undefined if the change is not destructive. */
   readonly id?: string | undefined;
-  readonly consequence?: ComponentChildren;
+  readonly consequence?: string;
   readonly button: string;
   readonly command: CommandProps;
   /** Whether the fields contain unsaved text. Default: no. */
@@ -111,7 +111,11 @@ export function ChangeDialog({
   );
   return (
     <Dialog title={title} onClose={() => leave(close)}>
-      {consequence && <p>{typeof consequence === "string" ? <Visible text={consequence} /> : consequence}</p>}
+      {consequence && (
+        <p>
+          <Visible text={consequence} />
+        </p>
+      )}
       <Form label={title} submit={button} isDangerous={id !== undefined} act={confirm} beside={cancel}>
         {children}
         {id !== undefined && <TextField label={field} value={typed} onValue={setTyped} />}
