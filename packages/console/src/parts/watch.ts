@@ -25,7 +25,7 @@ export function useWatched<T>(
   pauseAfter: (failures: number, error: unknown) => number | undefined,
 ): Watched<T> {
   const answer = useAnswer(key, ask);
-  const { isBusy, error, again } = answer;
+  const { value, isBusy, error, again } = answer;
   const failures = useRef(0);
   const [isDue, setDue] = useState(false);
   useEffect(() => {
@@ -35,7 +35,7 @@ export function useWatched<T>(
     if (pauseMs === undefined) return;
     const timer = setTimeout(() => setDue(true), pauseMs);
     return () => clearTimeout(timer);
-  }, [isBusy]);
+  }, [value, isBusy, error]);
   useEffect(() => {
     if (!isDue || !isVisible.value) return;
     setDue(false);
