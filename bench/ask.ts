@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { connect } from "node:http2";
 import type { Answer, Call } from "./calls.ts";
 
-type Asked = Omit<Call<string>, "key" | "volatile">;
+type Asked = Call;
 
 /** Makes one call and parses the answer. @throws if the call failed */
 export async function ask(url: string, call: Asked, body = call.body): Promise<{ answer: Answer; bytes: number }> {

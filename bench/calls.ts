@@ -16,8 +16,8 @@ export type CallKey = "grpcGet" | "connectGet" | "restGet" | "create" | "update"
 export type Answer = { [field: string]: unknown };
 
 /** A request that the benchmark repeats, and how to read the answer. */
-export interface Call<K extends string = CallKey> {
-  readonly key: K;
+export interface Call {
+  readonly key: CallKey;
   readonly title: string;
   readonly http: 1 | 2;
   readonly path: string;
@@ -32,11 +32,6 @@ export interface Call<K extends string = CallKey> {
   readonly read: (body: Uint8Array) => Answer;
   /** Names of the fields of the group that can have another value in each answer to this call. */
   readonly volatile: readonly string[];
-  /**
-   * Number of connections. If set, each connection has one call at a time. By default, there are 64 calls in flight:
-   * over HTTP/1.1 on 64 connections, and over HTTP/2 on 8 connections with 8 calls each.
-   */
-  readonly connections?: number;
 }
 
 /** The tokens and group ids that the requests contain. */

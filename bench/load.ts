@@ -11,8 +11,6 @@ export interface LoadResult {
   readonly callsPerSecond: number;
   /** Average size of an answer's body, in bytes. */
   readonly bytesPerCall: number;
-  /** Measured only if the call sets `connections`. Otherwise undefined. */
-  readonly latency?: Latency;
 }
 
 /** Latencies in milliseconds. */
@@ -23,7 +21,7 @@ export interface Latency {
 
 export interface LoadTarget {
   readonly url: string;
-  readonly call: Omit<Call<string>, "read" | "volatile">;
+  readonly call: Call;
   readonly folder: string;
 }
 
@@ -56,14 +54,10 @@ const STAGGER = ["-r", "1", "--rate-period=1ms"];
  *
  * @throws if a call fails
  */
-export async function loadPeak(target: LoadTarget, calls: number): Promise<LoadResult> {
-  const { key, http, connections } = target.call;
-  const count = String(Math.max(connections ? 2 * connections : 64, Math.round(calls)));
-  if (key === "create") return create(target, ["--calls", count]);
-  if (connections === undefined) return sent(target, [...PEAK[http], "-n", count]);
-  const log = join(target.folder, "calls.log");
-  const result = await sent(target, ["-c", String(connections), "-n", count, `--log-file=${log}`]);
-  return { ...result, latency: latencyOf(readLog(log)) };
+export function loadPeak(target: LoadTarget, calls: number): Promise<LoadResult> {
+  const { key, http } = target.call;
+  const count = String(Math.max(64, Math.round(calls)));
+  return key === "create" ? create(target, ["--calls", count]) : sent(target, [...PEAK[http], "-n", count]);
 }
 
 /**

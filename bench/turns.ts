@@ -1,16 +1,12 @@
-import { ask } from "./ask.ts";
-import type { Answer, Call } from "./calls.ts";
+import { ask, requireAlike } from "./ask.ts";
+import { bodyOnce, type Seeded } from "./calls/seed.ts";
 import { busyShare, coreTimes, LOAD_CORE, SERVER_CORE } from "./cores.ts";
 import { type Latency, loadPaced, loadPeak } from "./load.ts";
 import type { BenchServer } from "./servers.ts";
 import type { OneNode, Stage } from "./stage.ts";
 
-export interface Subject {
+export interface Subject extends Seeded {
   readonly server: BenchServer;
-  readonly call: Call<string>;
-  readonly bodyOnce?: () => Uint8Array | undefined;
-  /** @throws if the answer is wrong */
-  check(answer: Answer): void;
 }
 
 /** Results of one turn. In a turn, one server answers the same call again and again, as fast as possible. */
@@ -28,8 +24,6 @@ export interface Turn {
   readonly cpuMicros: number;
   /** CPU time of Redis per call, in microseconds. */
   readonly storeMicros: number;
-  /** Measured only if the call sets `connections`. Otherwise undefined. */
-  readonly latency: Latency | undefined;
   readonly serverBusy: number;
   /** Busy share of the core that runs the load generator. If it is near 1, the load generator is the bottleneck. */
   readonly loadBusy: number;
@@ -114,7 +108,7 @@ async function takeTurn(
   const started = performance.now();
   const cpuBefore = [server.cpuSeconds(), store.cpuSeconds()] as const;
   const before = coreTimes();
-  const { calls, callsPerSecond, bytesPerCall, latency } = await loadPeak(target, rate * seconds);
+  const { calls, callsPerSecond, bytesPerCall } = await loadPeak(target, rate * seconds);
   const cpuSeconds = server.cpuSeconds() - cpuBefore[0];
   const storeSeconds = store.cpuSeconds() - cpuBefore[1];
   const after = coreTimes();
@@ -129,7 +123,6 @@ async function takeTurn(
     callsPerSecond,
     cpuMicros: (cpuSeconds * 1e6) / calls,
     storeMicros: (storeSeconds * 1e6) / calls,
-    latency,
     serverBusy,
     loadBusy: busyShare(LOAD_CORE, before, after),
     othersBusy: Math.max(0, busyShare(SERVER_CORE, before, after) - serverBusy),
@@ -141,10 +134,10 @@ async function takeTurn(
  *
  * @returns the length of the answer's body
  */
-async function checkAnswer({ server, call, bodyOnce, check }: Subject): Promise<number> {
-  const { answer, bytes } = await ask(server.url(call.http), call, bodyOnce?.() ?? call.body);
+async function checkAnswer({ server, call, reference }: Subject): Promise<number> {
+  const { answer, bytes } = await ask(server.url(call.http), call, bodyOnce(call));
   try {
-    check(answer);
+    requireAlike(call, answer, reference);
   } catch (cause) {
     throw new Error(`${server.row.key} gives a wrong answer to ${call.title}`, { cause });
   }

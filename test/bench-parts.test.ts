@@ -20,7 +20,7 @@ describe("the comparison of commits", () => {
 
   function turn(row: string, round: number, cpuMicros: number): Turn {
     const figures = { callsPerSecond: 1, storeMicros: 1, serverBusy: 1, loadBusy: 0, othersBusy: 0 };
-    return { row, round, number: round, call: "restGet", cpuMicros, latency: undefined, ...figures };
+    return { row, round, number: round, call: "restGet", cpuMicros, ...figures };
   }
 
   const lineOf = (table: string, row: string) => table.split("\n").find((line) => line.startsWith(`| ${row} |`));

@@ -1,4 +1,3 @@
-import { requireAlike } from "../ask.ts";
 import type { CallKey } from "../calls.ts";
 import { READS, type Row, serviceRow } from "../rows.ts";
 import type { RuntimeInfo } from "../runtimes.ts";
@@ -7,7 +6,7 @@ import { type OneNode, onStage, PATIENT, type Stage, startStore } from "../stage
 import { median } from "../statistics.ts";
 import { type Aside, type Durations, type Turn, takeTurns } from "../turns.ts";
 import { peerSettings } from "./peer-records.ts";
-import { bodyOnce, type Seeded, seed } from "./seed.ts";
+import { type Seeded, seed } from "./seed.ts";
 
 export interface Plan {
   /** Servers to compare. The servers take turns. */
@@ -69,10 +68,7 @@ async function runRound(
   for (const key of plan.calls) {
     const subjects = servers.flatMap((server) => {
       const seeded = server.row.calls.includes(key) ? seeds.get(server.row.database)?.get(key) : undefined;
-      if (!seeded) return [];
-      const { call, reference } = seeded;
-      const check = (answer: typeof reference) => requireAlike(call, answer, reference);
-      return [{ server, call, bodyOnce: () => bodyOnce(call), check }];
+      return seeded ? [{ server, ...seeded }] : [];
     });
     // Shorter turns suffice for calls that change data, because the benchmark compares only reads with peers.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
