@@ -44,12 +44,9 @@ export function noise(turns: readonly Turn[]): string {
 }
 
 /** Formats a median and the quartiles. Returns an empty text if there are no figures. */
-export function quartiles(
-  { median: middle, low, high }: Summary,
-  format: number | ((figure: number) => string),
-): string {
-  const text = typeof format === "number" ? (figure: number) => figure.toFixed(format) : format;
-  return Number.isNaN(middle) ? "" : `${text(middle)} (${text(low)}–${text(high)})`;
+export function quartiles({ median: middle, low, high }: Summary, digits: number): string {
+  const [text, from, to] = [middle, low, high].map((figure) => figure.toFixed(digits));
+  return Number.isNaN(middle) ? "" : `${text} (${from}–${to})`;
 }
 
 export function whole(figure: number): string {

@@ -1,20 +1,19 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type RunningProcess, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { startProcess, waitUntilSaid } from "@user-group-service/testing/process";
 import { denoRun } from "@user-group-service/testing/runtime";
 import { freePort } from "@user-group-service/testing/wait";
-import { type LogLine, linesOf } from "../test/support/server.ts";
+import { linesOf } from "../test/support/server.ts";
 import { cpuSeconds, SERVER_CORE } from "./cores.ts";
 import type { Row } from "./rows.ts";
 import { BUILD_FOLDER, type RuntimeInfo } from "./runtimes.ts";
 
 /** A listening server that is pinned to the servers' core. */
-export interface BenchServer extends Pick<RunningProcess, "type"> {
+export interface BenchServer {
   readonly row: Row;
   url(http: 1 | 2): string;
   /** Time from the start of the process until it listened, in milliseconds. */
   readonly startMs: number;
-  log(): LogLine[];
   /** Returns the CPU time so far, user and system, in seconds. */
   cpuSeconds(): number;
   /** Returns the peak resident memory since the last call of `forgetPeak`, in MiB. */
@@ -34,17 +33,15 @@ export async function startServer(
   const server = startProcess(["taskset", "-c", SERVER_CORE, ...commandOf(row, path)], {
     env: { NODE_ENV: "production", NO_COLOR: "1", PORT: port, ...env },
   });
-  const { pid, type, exited, signal } = server;
+  const { pid, exited, signal } = server;
   const log = linesOf(server.output);
   const said = await waitUntilSaid(server, `${row.key} listens`, () => log().find(({ msg }) => msg === "listening"));
   // The log lines of peers contain no time. In this case, use the current time.
   const { url, http2Url = url, time = new Date().toISOString() } = said as unknown as Listening;
   return {
     row,
-    type,
     url: (http) => (http === 2 ? http2Url : url),
     startMs: Date.parse(time) - started,
-    log,
     cpuSeconds: () => cpuSeconds(pid),
     peakMiB: () => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024,
     forgetPeak: () => writeFileSync(`/proc/${pid}/clear_refs`, "5"),

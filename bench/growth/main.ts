@@ -1,12 +1,12 @@
 import "../../src/server/runtime.ts";
 import { Audit } from "../../src/store/audit.ts";
-import type { StoreClient } from "../../src/store/connection/client.ts";
 import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import { openRedis } from "../../src/store/connection/open.ts";
 import { TokenCipher } from "../../src/store/encryption.ts";
 import { redisUserGroups } from "../../src/store/groups/user-groups.ts";
 import { environmentKey } from "../../src/store/keys.ts";
 import { startRedis } from "../../test/support/redis.ts";
+import { redisOf } from "../../test/support/redis-of.ts";
 import { LOAD_CORE, SERVER_CORE } from "../cores.ts";
 import { describeMachine, pinTo, prepareMachine } from "../machine.ts";
 import { report, table, whole } from "../report.ts";
@@ -112,12 +112,6 @@ function section({ title }: Kind, sizes: readonly Size[]): string {
     table(["call", ">groups", ">p50 ms", ">p99 ms", ">store, CPU µs", ">Redis, CPU µs"], calls.sort()),
     table(["script", ">runs", ">p50 ms", ">p90 ms"], scripts.sort()),
   ].join("\n\n");
-}
-
-function redisOf({ nodes }: StoreClient): ScriptedRedis {
-  const [node] = nodes.masters();
-  if (!node) throw new Error("no node found");
-  return node.reads.redis;
 }
 
 async function usedMemory(redis: ScriptedRedis): Promise<number> {
