@@ -5,32 +5,24 @@ export const SERVER_CORE = "0";
 /** The core that runs everything else: Redis, the load generator and the benchmark itself. */
 export const LOAD_CORE = "1";
 
-export const CORES = [SERVER_CORE, LOAD_CORE] as const;
-
 interface CoreTimes {
   readonly idle: number;
   readonly total: number;
 }
 
-export type Times = { readonly [core in (typeof CORES)[number]]: CoreTimes };
-
-export function coreTimes(): Times {
-  const stat = readFileSync("/proc/stat", "utf8").split("\n");
-  const timesOf = (core: string): CoreTimes => {
-    const line = stat.find((text) => text.startsWith(`cpu${core} `)) ?? "";
-    const times = line.split(/\s+/).slice(1, 9).map(Number);
-    const [idle = 0, waiting = 0] = [times[3], times[4]];
-    return { idle: idle + waiting, total: times.reduce((sum, time) => sum + time, 0) };
-  };
-  return { [SERVER_CORE]: timesOf(SERVER_CORE), [LOAD_CORE]: timesOf(LOAD_CORE) };
+export function serverCoreTimes(): CoreTimes {
+  const [, text = ""] = new RegExp(`^cpu${SERVER_CORE} (.*)$`, "m").exec(readFileSync("/proc/stat", "utf8")) ?? [];
+  const times = text.split(" ").slice(0, 8).map(Number);
+  const [idle = 0, waiting = 0] = [times[3], times[4]];
+  return { idle: idle + waiting, total: times.reduce((sum, time) => sum + time, 0) };
 }
 
 /**
- * Returns the share of time for which a core was busy between two measurements, from 0 to 1. On a virtual machine, the
- * share includes the time for which the core ran other virtual machines.
+ * Returns the share of time for which the core was busy between two measurements, from 0 to 1. On a virtual machine,
+ * the share includes the time for which the core ran other virtual machines.
  */
-export function busyShare(core: keyof Times, from: Times, to: Times): number {
-  return 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);
+export function busyShare(from: CoreTimes, to: CoreTimes): number {
+  return 1 - (to.idle - from.idle) / (to.total - from.total);
 }
 
 /** Returns the CPU time of all threads of a process, in seconds. This is the sum of user time and system time. */

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { cpus, release, totalmem } from "node:os";
 import { onPath } from "@user-group-service/testing/on-path";
-import { type CORES, LOAD_CORE } from "./cores.ts";
+import { LOAD_CORE } from "./cores.ts";
 import { firstLine, type RuntimeInfo } from "./runtimes.ts";
 
 /** The programs that the benchmarks need. The value is the Debian package that contains the program. */
@@ -26,7 +26,7 @@ export function prepareMachine(): void {
 }
 
 /** Pins this process, and all processes that it starts from now on, to one core. */
-export function pinTo(core: (typeof CORES)[number]): void {
+export function pinTo(core: string): void {
   execFileSync("taskset", ["-a", "-p", "-c", core, String(process.pid)], { stdio: "ignore" });
 }
 

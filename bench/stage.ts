@@ -1,9 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ask, startRedis } from "../test/support/redis.ts";
 import { tokenKey } from "../test/support/server.ts";
-import { cpuSeconds } from "./cores.ts";
 import type { Row } from "./rows.ts";
 import type { RuntimeInfo } from "./runtimes.ts";
 import { type BenchServer, startServer } from "./servers.ts";
@@ -17,38 +15,28 @@ export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 export const PATIENT = { REDIS_TIMEOUT: "10s" };
 
 /** A Redis that the servers read from: a single node, Sentinel or Cluster. */
-export interface Store {
+interface Store {
   readonly url: string;
   stop(): Promise<void>;
 }
 
-export interface OneNode extends Store {
-  cpuSeconds(): number;
-}
-
-export interface Stage<S extends Store> {
-  readonly store: S;
+export interface Stage {
+  readonly store: Store;
   readonly folder: string;
   /** Starts a server. `onStage` stops the server if it still runs. */
   start(row: Row, settings?: { readonly [name: string]: string }): Promise<BenchServer>;
 }
 
-export async function startStore(): Promise<OneNode> {
-  const redis = await startRedis();
-  const pid = Number(/^process_id:(\d+)/m.exec(String(await ask(redis, "INFO", "server")))?.[1]);
-  return { ...redis, cpuSeconds: () => cpuSeconds(pid) };
-}
-
 /** Runs `work` with a store. When `work` ends or fails, stops the servers and the store. */
-export async function onStage<S extends Store, T>(
+export async function onStage<T>(
   runtimes: readonly RuntimeInfo[],
-  store: S,
-  work: (stage: Stage<S>) => Promise<T>,
+  store: Store,
+  work: (stage: Stage) => Promise<T>,
 ): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), "ugs-bench-"));
   const servers: BenchServer[] = [];
   try {
-    const start: Stage<S>["start"] = async (row, settings) => {
+    const start: Stage["start"] = async (row, settings) => {
       const runtime = runtimes.find((info) => info.runtime === row.runtime);
       if (!runtime) throw new Error(`${row.key}: ${row.runtime} is not installed`);
       const server = await startServer(row, runtime, {

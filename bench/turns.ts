@@ -1,9 +1,8 @@
 import { ask, requireAlike } from "./ask.ts";
 import { bodyOnce, type Seeded } from "./calls/seed.ts";
-import { busyShare, coreTimes, LOAD_CORE, SERVER_CORE } from "./cores.ts";
+import { busyShare, serverCoreTimes } from "./cores.ts";
 import { type Latency, loadPaced, loadPeak } from "./load.ts";
 import type { BenchServer } from "./servers.ts";
-import type { OneNode, Stage } from "./stage.ts";
 
 export interface Subject extends Seeded {
   readonly server: BenchServer;
@@ -22,11 +21,7 @@ export interface Turn {
   readonly callsPerSecond: number;
   /** CPU time of the server per call, user and system, in microseconds. */
   readonly cpuMicros: number;
-  /** CPU time of Redis per call, in microseconds. */
-  readonly storeMicros: number;
   readonly serverBusy: number;
-  /** Busy share of the core that runs the load generator. If it is near 1, the load generator is the bottleneck. */
-  readonly loadBusy: number;
   /** Share of the server's core that other processes used. */
   readonly othersBusy: number;
 }
@@ -62,13 +57,13 @@ const FIRST_CALLS = 640;
  */
 export async function takeTurns(
   subjects: readonly Subject[],
-  stage: Stage<OneNode>,
+  folder: string,
   { durations, turns: count, round }: TurnOptions,
 ): Promise<{ turns: Turn[]; asides: Aside[] }> {
   const warm: Warm[] = [];
   for (const subject of subjects) {
     const { server, call } = subject;
-    const target = { url: server.url(call.http), call, folder: stage.folder };
+    const target = { url: server.url(call.http), call, folder };
     const bytes = await checkAnswer(subject);
     const first = await loadPeak(target, FIRST_CALLS);
     const { callsPerSecond } = await loadPeak(target, first.callsPerSecond * durations.warmUp);
@@ -79,7 +74,7 @@ export async function takeTurns(
   for (let i = 0; i < count; i++) {
     // Reverse the order after each turn, so that no server always runs after the same server.
     for (const each of i % 2 === 0 ? warm : warm.toReversed()) {
-      turns.push({ round, number: round * count + i, ...(await takeTurn(each, stage.store, durations.turn)) });
+      turns.push({ round, number: round * count + i, ...(await takeTurn(each, durations.turn)) });
     }
   }
   const asides: Aside[] = [];
@@ -102,16 +97,14 @@ interface Warm extends Subject {
 
 async function takeTurn(
   { server, call, target, bytes, callsPerSecond: rate }: Warm,
-  store: OneNode,
   seconds: number,
 ): Promise<Omit<Turn, "round" | "number">> {
   const started = performance.now();
-  const cpuBefore = [server.cpuSeconds(), store.cpuSeconds()] as const;
-  const before = coreTimes();
+  const cpuBefore = server.cpuSeconds();
+  const before = serverCoreTimes();
   const { calls, callsPerSecond, bytesPerCall } = await loadPeak(target, rate * seconds);
-  const cpuSeconds = server.cpuSeconds() - cpuBefore[0];
-  const storeSeconds = store.cpuSeconds() - cpuBefore[1];
-  const after = coreTimes();
+  const cpuSeconds = server.cpuSeconds() - cpuBefore;
+  const after = serverCoreTimes();
   const elapsed = (performance.now() - started) / 1000;
   if (Math.abs(bytesPerCall / bytes - 1) > 0.1) {
     throw new Error(`${server.row.key}, ${call.title}: answers have ${bytesPerCall} bytes under load, not ${bytes}`);
@@ -122,10 +115,8 @@ async function takeTurn(
     call: call.key,
     callsPerSecond,
     cpuMicros: (cpuSeconds * 1e6) / calls,
-    storeMicros: (storeSeconds * 1e6) / calls,
     serverBusy,
-    loadBusy: busyShare(LOAD_CORE, before, after),
-    othersBusy: Math.max(0, busyShare(SERVER_CORE, before, after) - serverBusy),
+    othersBusy: Math.max(0, busyShare(before, after) - serverBusy),
   };
 }
 

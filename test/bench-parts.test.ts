@@ -19,7 +19,7 @@ describe("the comparison of commits", () => {
   }
 
   function turn(row: string, round: number, cpuMicros: number): Turn {
-    const figures = { callsPerSecond: 1, storeMicros: 1, serverBusy: 1, loadBusy: 0, othersBusy: 0 };
+    const figures = { callsPerSecond: 1, serverBusy: 1, othersBusy: 0 };
     return { row, round, number: round, call: "restGet", cpuMicros, ...figures };
   }
 

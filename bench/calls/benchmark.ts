@@ -1,8 +1,9 @@
+import { startRedis } from "../../test/support/redis.ts";
 import type { CallKey } from "../calls.ts";
 import { READS, type Row, serviceRow } from "../rows.ts";
 import type { RuntimeInfo } from "../runtimes.ts";
 import type { BenchServer } from "../servers.ts";
-import { type OneNode, onStage, PATIENT, type Stage, startStore } from "../stage.ts";
+import { onStage, PATIENT, type Stage } from "../stage.ts";
 import { median } from "../statistics.ts";
 import { type Aside, type Durations, type Turn, takeTurns } from "../turns.ts";
 import { peerSettings } from "./peer-records.ts";
@@ -36,7 +37,7 @@ const STARTS = 5;
  * @throws if a server does not start, or if an answer of a server differs from the answer of the service
  */
 export async function runBenchmark(plan: Plan): Promise<Results> {
-  return onStage(plan.runtimes, await startStore(), async (stage) => {
+  return onStage(plan.runtimes, await startRedis(), async (stage) => {
     const results = { startMs: await startTimes(stage), turns: [] as Turn[], asides: [] as Aside[] };
     const seeds = new Map<number, Seeds>();
     for (const row of plan.rows) {
@@ -57,7 +58,7 @@ type Seeds = ReadonlyMap<CallKey, Seeded>;
 async function runRound(
   plan: Plan,
   round: number,
-  { stage, seeds }: { readonly stage: Stage<OneNode>; readonly seeds: ReadonlyMap<number, Seeds> },
+  { stage, seeds }: { readonly stage: Stage; readonly seeds: ReadonlyMap<number, Seeds> },
 ): Promise<{ turns: Turn[]; asides: Aside[] }> {
   const found = { turns: [] as Turn[], asides: [] as Aside[] };
   const servers: BenchServer[] = [];
@@ -73,7 +74,7 @@ async function runRound(
     // Shorter turns suffice for calls that change data, because the benchmark compares only reads with peers.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
     const options = { durations: { ...plan.durations, turn }, turns: plan.turns, round };
-    const { turns, asides } = await takeTurns(subjects, stage, options);
+    const { turns, asides } = await takeTurns(subjects, stage.folder, options);
     found.turns.push(...turns);
     found.asides.push(...asides);
     for (const { server, call } of subjects) console.error(progress(round, server.row.key, call.title, turns));
@@ -89,7 +90,7 @@ function progress(round: number, row: string, title: string, turns: readonly Tur
 }
 
 /** Starts the service several times. Returns the time from each start until the service listens, in milliseconds. */
-async function startTimes({ start }: Stage<OneNode>): Promise<number[]> {
+async function startTimes({ start }: Stage): Promise<number[]> {
   const times: number[] = [];
   for (let i = 0; i < STARTS; i++) {
     const server = await start(serviceRow("node"));

@@ -1,7 +1,7 @@
 import { ask } from "../ask.ts";
 import { type Answer, type Call, type CallKey, calls, GROUP_FIELDS } from "../calls.ts";
 import type { Row } from "../rows.ts";
-import { API_TOKEN, type OneNode, PATIENT, type Stage } from "../stage.ts";
+import { API_TOKEN, PATIENT, type Stage } from "../stage.ts";
 import { writePeerRecords } from "./peer-records.ts";
 
 export interface Seeded {
@@ -11,7 +11,7 @@ export interface Seeded {
 
 /** Creates the groups through the service. Returns the calls, each with the answer of the service as the reference. */
 export async function seed(
-  { start, store }: Stage<OneNode>,
+  { start, store }: Stage,
   row: Row,
   keys: readonly CallKey[],
 ): Promise<ReadonlyMap<CallKey, Seeded>> {

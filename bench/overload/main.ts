@@ -6,7 +6,7 @@ import { describeMachine, prepareMachine } from "../machine.ts";
 import { report } from "../report.ts";
 import { serviceRow } from "../rows.ts";
 import { findRuntimes, type RuntimeInfo } from "../runtimes.ts";
-import { API_TOKEN, onStage, type Stage, type Store } from "../stage.ts";
+import { API_TOKEN, onStage, type Stage } from "../stage.ts";
 import { GRPC, PROTOCOLS, type Protocol, REST_HTTP2, type Reads, readsOf } from "./load.ts";
 import { type Floods, offered, PROMPT_MS, timeOf, type Worker } from "./offered.ts";
 import { OTHER_TOKEN, startOther } from "./other.ts";
@@ -78,7 +78,7 @@ export async function main(args: readonly string[]): Promise<void> {
 }
 
 /** Floods a worker with calls that present an unknown API token. The observed caller has another client address. */
-function beforeAuthentication(stage: Stage<Store>, runtime: RuntimeInfo, seconds: number): Promise<string> {
+function beforeAuthentication(stage: Stage, runtime: RuntimeInfo, seconds: number): Promise<string> {
   const settings = { TRUSTED_PROXIES: "127.0.0.1" };
   return withWorker(stage, runtime, { seconds, address: OTHER_ADDRESS, settings }, async (worker) => {
     const peak = await readsFor(worker, REST_HTTP2, stage);
@@ -93,7 +93,7 @@ function beforeAuthentication(stage: Stage<Store>, runtime: RuntimeInfo, seconds
  * Starts a worker, creates the groups, and starts the observed caller. Runs `work`, and then stops worker and caller.
  */
 async function withWorker<T>(
-  stage: Stage<Store>,
+  stage: Stage,
   { runtime }: RuntimeInfo,
   options: {
     readonly seconds: number;
@@ -122,6 +122,6 @@ async function withWorker<T>(
   }
 }
 
-function readsFor({ server }: Worker, protocol: Protocol, { folder }: Stage<Store>): Promise<Reads> {
+function readsFor({ server }: Worker, protocol: Protocol, { folder }: Stage): Promise<Reads> {
   return readsOf(protocol, server.url(protocol.http), { groups: GROUPS, folder, name: "all" });
 }
