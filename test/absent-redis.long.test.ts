@@ -9,6 +9,7 @@ import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServerProcess } from "./support/opened.ts";
 import { healthOf, metricsOf, waitUntilReady } from "./support/operations.ts";
+import { DURABLE } from "./support/redis.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";
 import { type ServerProcess, tokenKey } from "./support/server.ts";
 
@@ -76,7 +77,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     ["another layout", {}, /layout 99/],
   ])("exits if it finds %s after Redis has started", async (what, env: { [name: string]: string }, text) => {
     const password = "right-password-0001";
-    const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+    const redis = await newRedis(DURABLE);
     const before = await launched(redis.url);
     await waitFor("the server is ready", () => says(before, "listening").length === 1);
     await before.stop();

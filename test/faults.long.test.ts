@@ -5,20 +5,13 @@ import { expect, it } from "vitest";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { healthOf, waitUntilReady } from "./support/operations.ts";
-import type { TestRedis } from "./support/redis.ts";
+import { DURABLE, type TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
 /** `REDIS_TIMEOUT`, and the extra time that a busy machine may need, in milliseconds. */
 const TIMEOUT_MS = 500;
 const SLACK_MS = 20_000;
-
-/**
- * With these options, Redis writes each change to its append-only file before it acknowledges the change. With the
- * default of `appendfsync`, Redis may write the change up to two seconds later. If the killed Redis lost its identity,
- * the service would refuse the restarted Redis.
- */
-const DURABLE = ["--appendonly", "yes", "--appendfsync", "always"];
 
 const UNAVAILABLE = { code: "Unavailable", reason: "STORE_UNAVAILABLE" };
 

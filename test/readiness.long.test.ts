@@ -8,7 +8,7 @@ import { expect, it } from "vitest";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { healthOf, metricsOf, waitUntilReady } from "./support/operations.ts";
-import { ask, type TestRedis } from "./support/redis.ts";
+import { ask, DURABLE, type TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
@@ -128,7 +128,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
 
   it("is not ready while Redis is unavailable, and is ready afterwards", async () => {
     // Without `always`, the killed Redis could lose the record of its identity, and the server would refuse the data.
-    const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+    const redis = await newRedis(DURABLE);
     const server = await newServer({ runtime, redisUrl: redis.url });
     await redis.kill();
     await waitUntilReady(server, false);

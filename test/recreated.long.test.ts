@@ -5,6 +5,7 @@ import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ADMIN_ENV, adminOf, auditEventsOf, customerOf } from "./support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
+import { DURABLE } from "./support/redis.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
@@ -21,7 +22,7 @@ describeWithRedis("an environment that was deleted and created again under load"
     "is usable immediately and has no old data, even if Redis or a worker is killed during the deletion (seed %i)",
     async (seed) => {
       const random = new Random(seed);
-      const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+      const redis = await newRedis(DURABLE);
       const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "1s" };
       const start = (like?: TestServer) => newServer({ redisUrl: redis.url, env, ...(like && { like }) });
       const steady = await start();

@@ -9,7 +9,7 @@ import { TOKEN_KEYS_KEY } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newCluster, newOperator, newRedis, newSentinels, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
-import { ask } from "./support/redis.ts";
+import { ask, DURABLE } from "./support/redis.ts";
 import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
@@ -129,7 +129,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
   });
 
   it("is refused if it restarts empty, and used again when its data is restored", async () => {
-    const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+    const redis = await newRedis(DURABLE);
     const { first, token } = await newPair(redis.url);
     await redis.kill();
     const hidden = join(redis.folder, "hidden");

@@ -10,6 +10,7 @@ import {
 } from "../../packages/client/src/index.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newName } from "../support/admin.ts";
 import { describeWithRedis, newRedis, newSentinels, newServer } from "../support/opened.ts";
+import { DURABLE } from "../support/redis.ts";
 import type { TestServer } from "../support/server.ts";
 import { newReceiver, verify } from "../support/webhooks.ts";
 
@@ -56,7 +57,7 @@ const TOPOLOGIES: readonly (readonly [name: string, open: () => Promise<Topology
   [
     "restarts of Redis",
     async () => {
-      const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+      const redis = await newRedis(DURABLE);
       const fail = async () => {
         await redis.kill();
         await redis.restart();

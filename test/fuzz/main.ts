@@ -1,7 +1,8 @@
 import { parseArgs } from "node:util";
 import { PLACES } from "@user-group-service/testing/attacks/place";
 import { makeCertificates, removeCertificates } from "@user-group-service/testing/certificates";
-import { findRedisServer, startRedis } from "../support/redis.ts";
+import { onPath } from "@user-group-service/testing/on-path";
+import { startRedis } from "../support/redis.ts";
 import { fuzz } from "./fuzz.ts";
 import { corpus, startFuzzed } from "./subject.ts";
 
@@ -42,7 +43,7 @@ async function main(): Promise<void> {
   const place = PLACES.find(({ runtime, tls }) => runtime === values.runtime && tls === values.tls);
   if (!place || !(seconds > 0) || !Number.isInteger(seed) || !((batch ?? 1) > 0)) throw new Error(USAGE);
   const certificates = makeCertificates();
-  const redis = findRedisServer() === undefined ? undefined : await startRedis();
+  const redis = onPath("redis-server") === undefined ? undefined : await startRedis();
   try {
     console.log(`fuzzing the service, ${place.title}, with seed ${seed} for ${seconds} s`);
     const server = await startFuzzed(place, certificates, redis?.url);

@@ -24,9 +24,12 @@ export interface TestRedis {
   stop(): Promise<void>;
 }
 
-export function findRedisServer(): string | undefined {
-  return onPath("redis-server");
-}
+/**
+ * With these arguments, Redis writes each change to its append-only file before it acknowledges the change. With the
+ * default of `appendfsync`, Redis may write the change up to two seconds later. If the killed Redis lost its identity,
+ * the service would refuse the restarted Redis.
+ */
+export const DURABLE = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /** Starts a Redis node on a free port of 127.0.0.1, and waits until it responds. */
 export async function startRedis(args: readonly string[] = []): Promise<TestRedis> {
@@ -51,7 +54,7 @@ export async function startIn(
   argsFor: (folder: string, port: number) => readonly string[],
   password?: string,
 ): Promise<TestRedis> {
-  const binary = findRedisServer();
+  const binary = onPath("redis-server");
   if (binary === undefined) throw new Error("redis-server is not on the PATH");
   const folder = mkdtempSync(join(tmpdir(), "ugs-redis-"));
   const port = await freePort();

@@ -10,6 +10,7 @@ import { expect, it } from "vitest";
 import { ADMIN_ENV, adminOf } from "../support/admin.ts";
 import { newOperator, newRedis, newServer, redisUrl } from "../support/opened.ts";
 import type { TestRedis } from "../support/redis.ts";
+import { DURABLE } from "../support/redis.ts";
 import { grpcClients } from "../support/rpc.ts";
 import type { TestServer } from "../support/server.ts";
 import { JOB, rulesFasterBy } from "./files.ts";
@@ -172,7 +173,7 @@ function call(servers: readonly TestServer[]) {
 it.skipIf(prometheus === undefined || redisUrl === undefined)(
   "an operator is paged with the expected alerts when Redis is full, read-only, empty or down",
   async () => {
-    const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+    const redis = await newRedis(DURABLE);
     const operator = newOperator(redis);
     const first = await newServer({
       redisUrl: redis.url,

@@ -2,7 +2,7 @@ import { closeLater } from "@user-group-service/testing/opened";
 import { waitFor } from "@user-group-service/testing/wait";
 import { Network } from "../../support/network.ts";
 import { newCluster, newRedis, newSentinels } from "../../support/opened.ts";
-import { ask, type TestRedis } from "../../support/redis.ts";
+import { ask, DURABLE, type TestRedis } from "../../support/redis.ts";
 import type { SlotMove } from "../../support/redis-cluster.ts";
 
 export type TopologyName = "one node" | "Sentinels" | "a Cluster";
@@ -61,7 +61,7 @@ const STARTERS: {
   "one node": async ({ isNetworked, network }) => {
     // With the default, `everysec`, Redis may write a change to disk up to 2 s later. If the node were killed in that
     // time, the change would be lost.
-    const node = await newRedis(["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"]);
+    const node = await newRedis([...DURABLE, "--enable-debug-command", "yes"]);
     const link = isNetworked ? await network.open("node 0") : undefined;
     link?.leadTo(node.port);
     return {
