@@ -1,8 +1,7 @@
 import { describe } from "vitest";
-import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import { apiTokenContract } from "./contract/api-tokens.ts";
 import { auditContract } from "./contract/audit.ts";
-import { contractContext, type OpenClients } from "./contract/context.ts";
+import { type ContractOptions, contractContext, type OpenClients } from "./contract/context.ts";
 import { deletionContract } from "./contract/deletions.ts";
 import { environmentDeletionContract } from "./contract/environment-deletions.ts";
 import { environmentContract } from "./contract/environments.ts";
@@ -41,17 +40,10 @@ import { wrongTypeLayout } from "./layout/wrong-types.ts";
  *
  * @param name name of the store
  * @param open connects to an empty store that no other suite uses
- * @param options `isShared` is false for the embedded store. The embedded store serves only one process, takes a
- * millisecond per script, and does not distinguish types of keys. So some tests are skipped. `operator` returns a
- * connection that can reach the keys on every node of a Cluster
  */
-export function storeContract(
-  name: string,
-  open: OpenClients,
-  { isShared = true, operator }: { isShared?: boolean; operator?: () => ScriptedRedis } = {},
-): void {
+export function storeContract(name: string, open: OpenClients, options: ContractOptions = {}): void {
   describe(`the store's contract, ${name}`, () => {
-    const context = contractContext(open, { operator, isSlow: !isShared });
+    const context = contractContext(open, options);
     getContract(context);
     updateContract(context);
     rotateContract(context);
@@ -70,7 +62,7 @@ export function storeContract(
     importedTokenContract(context);
     environmentContract(context);
     environmentDeletionContract(context);
-    apiTokenContract(context, { feeds: isShared });
+    apiTokenContract(context);
     auditContract(context);
     eventsContract(context);
     viewerSessionContract(context);
@@ -80,14 +72,14 @@ export function storeContract(
       tamperingLayout(context);
       tokenIndexLayout(context);
       deadlineLayout(context);
-      apiTokenLayout(context, { isShared });
+      apiTokenLayout(context);
       damagedGroupLayout(context);
       environmentLayout(context);
-      eventLayout(context, { isShared });
+      eventLayout(context);
       requestLayout(context);
       viewerSessionLayout(context);
       webhookLayout(context);
-      if (isShared) wrongTypeLayout(context);
+      if (context.isShared) wrongTypeLayout(context);
     });
   });
 }

@@ -37,8 +37,7 @@ function newListener() {
   };
 }
 
-/** @param feeds whether the store reports a revocation to the listeners of all workers */
-export function apiTokenContract({ client, redis }: ContractContext, { feeds }: { feeds: boolean }): void {
+export function apiTokenContract({ client, redis, isShared }: ContractContext): void {
   const environments = () => testEnvironments(client(1));
   const store = (listener: Pick<RevocationListener, "revoked"> = newListener(), worker = 0) =>
     testApiTokens(client(worker), listener);
@@ -462,7 +461,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
     });
 
     // Listeners receive revocations through a subscription. The embedded store has no subscriptions.
-    if (!feeds) return;
+    if (!isShared) return;
     it("are reported to every listener when they are revoked", async () => {
       const listener = newListener();
       const end = followRevocations(client(1), { ...listener, refused: (error) => expect.fail(error.message) });

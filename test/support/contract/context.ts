@@ -39,8 +39,11 @@ export interface ContractContext {
   clients(): readonly StoreClient[];
   client(worker?: number): StoreClient;
   /**
-   * Returns how many groups or calls a test should use. This is `count`, or a fifth of `count` if the store is slow.
+   * False for the embedded store. It serves only one process, takes about a millisecond per script, keeps events in
+   * lists, and does not distinguish types of keys.
    */
+  readonly isShared: boolean;
+  /** Returns how many groups or calls a test should use. This is `count`, or a fifth of `count` in the embedded store. */
   many(count: number): number;
   /**
    * Changes that replace the token of the group `a`. Each element has the name of a change, and a function that makes
@@ -52,21 +55,16 @@ export interface ContractContext {
 }
 
 export interface ContractOptions {
+  /** As in `ContractContext`. Default: true. */
+  readonly isShared?: boolean;
   /**
    * Returns a connection that can reach the keys on every node of a Cluster. If undefined, tests use the connection of
    * the first worker.
    */
-  readonly operator?: (() => ScriptedRedis) | undefined;
-  /**
-   * Whether a script takes about a millisecond, as in the embedded store. If true, tests use fewer groups and calls.
-   */
-  readonly isSlow?: boolean;
+  readonly operator?: () => ScriptedRedis;
 }
 
-export function contractContext(
-  open: OpenClients,
-  { operator, isSlow = false }: ContractOptions = {},
-): ContractContext {
+export function contractContext(open: OpenClients, { isShared = true, operator }: ContractOptions): ContractContext {
   let clients: readonly StoreClient[] = [];
   beforeAll(async () => {
     clients = await open();
@@ -95,7 +93,8 @@ export function contractContext(
       ["a rotation with a grace period", (environment) => store().rotate(environment, byId("a", { graceMs: 60_000 }))],
       ["a revocation", (environment) => admin().revokeTokens(environment, "a")],
     ],
-    many: (count) => (isSlow ? Math.ceil(count / 5) : count),
+    isShared,
+    many: (count) => (isShared ? count : Math.ceil(count / 5)),
     redis,
   };
 }

@@ -10,11 +10,7 @@ import { BY, testApiTokens } from "../stores.ts";
 
 const VALUES: NewApiToken = { displayName: "Back end", role: "manage", expireTime: undefined, creator: "root" };
 
-/**
- * @param options `isShared` is false for the embedded store. The embedded store is too slow to revoke a thousand API
- * tokens in a test, so the test uses fewer
- */
-export function apiTokenLayout({ client, redis }: ContractContext, { isShared }: { isShared: boolean }): void {
+export function apiTokenLayout({ client, redis, isShared }: ContractContext): void {
   const store = (worker = 0) => testApiTokens(client(worker));
   const refOf = (token: string) => ({ number: environmentNumberOf(token) ?? 0, digest: apiTokenDigest(token) });
   const create = async (given: Partial<NewApiToken> = {}, environment?: Environment) => {
@@ -157,6 +153,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
     it("are all revoked with their issuer, even a thousand tokens", async () => {
       const { environment, apiToken, key } = await create({ role: "admin" });
       const record = { ...(await redis().hgetall(key)), issuers: apiToken.id };
+      // The embedded store is too slow for a thousand tokens.
       const ids = Array.from({ length: isShared ? MAX_API_TOKENS - 1 : 50 }, (_, i) => idOf(i));
       for (const id of ids) await plant(environment, id, record);
       expect(await store().revoke(environment, apiToken.id, BY, { issued: true })).toBe(ids.length + 1);

@@ -10,14 +10,7 @@ import { AUDIT, BY, testApiTokens } from "../stores.ts";
 
 const FIRST = { after: "", size: 1000 };
 
-/**
- * @param options `isShared` is false for the embedded store. The embedded store keeps events in lists, so the tests
- * that write to streams are skipped
- */
-export function eventLayout(
-  { store, client, redis, withGroup }: ContractContext,
-  { isShared }: { isShared: boolean },
-): void {
+export function eventLayout({ store, client, redis, withGroup, isShared }: ContractContext): void {
   it("Redis deletes events at most 25 hours after their retention period", async () => {
     const { environment } = await withGroup();
     await store({ audit: new Audit(1000) }).update(environment, "a", { name: "x" });
@@ -26,6 +19,7 @@ export function eventLayout(
     expect(left).toBeLessThanOrEqual(25 * 3_600_000 + 1000);
   });
 
+  // These tests write to streams.
   describe.skipIf(!isShared)("an event", () => {
     const trail = () => redisAuditTrail(client(), AUDIT);
     const list = async (environment: Environment) =>
