@@ -209,7 +209,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
       return apiTokenId;
     };
     const first = await revoke();
-    await readUntil(page, "audit", events.filter({ hasText: first }));
+    await readUntil(page, "ListAuditEvents", events.filter({ hasText: first }));
     await says("1 new event");
 
     const setVisible = (visibilityState: "hidden" | "visible") =>
@@ -241,7 +241,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await press("button", "Follow");
     await page.getByRole("table", { name: "Events as they arrive" }).waitFor();
     await admin.revokeApiToken({ apiTokenId: id });
-    await readUntil(page, "audit", page.getByText("Following has stopped."));
+    await readUntil(page, "ListAuditEvents", page.getByText("Following has stopped."));
     await leave();
   });
 

@@ -443,7 +443,8 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await says("Created the API token the shop.");
     const token = await page.getByLabel("Token", { exact: true }).inputValue();
     await press("button", "I have stored the token: close");
-    const isDone = (text: string) => readUntil(page, "steps", page.getByRole("status").filter({ hasText: text }));
+    const isDone = (text: string) =>
+      readUntil(page, "ListSigningKeys", page.getByRole("status").filter({ hasText: text }));
     await isDone("The API token exists, but no back end has used it.");
     // Each shown program must run unchanged.
     const run = async (step: string) => {

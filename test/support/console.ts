@@ -198,21 +198,17 @@ export async function openConsole(
   return tested;
 }
 
-/** The calls with which pages poll data. `everyMs` is the polling interval in milliseconds. */
-const READINGS = {
-  steps: { url: "**/ListSigningKeys", everyMs: 2000 },
-  audit: { url: "**/ListAuditEvents", everyMs: 2000 },
-} as const;
+/** The interval at which pages poll data, in milliseconds. */
+const POLL_MS = 2000;
 
 /**
- * Moves the clock of a page ahead by one polling interval, and repeats this until `shown` is visible. The page must
- * have been opened with `hasClock`.
+ * Moves the clock of a page ahead by one polling interval, and repeats this until `shown` is visible. The page polls
+ * with the given RPC, and must have been opened with `hasClock`.
  */
-export async function readUntil(page: Page, reading: keyof typeof READINGS, shown: Locator): Promise<void> {
-  const { url, everyMs } = READINGS[reading];
+export async function readUntil(page: Page, rpc: string, shown: Locator): Promise<void> {
   await waitFor("the page shows the data it has read", async () => {
-    const one = [page.waitForResponse(url), shown.first().waitFor()].map((each) => each.catch(() => undefined));
-    await page.clock.fastForward(everyMs);
+    const one = [page.waitForResponse(`**/${rpc}`), shown.first().waitFor()].map((each) => each.catch(() => undefined));
+    await page.clock.fastForward(POLL_MS);
     await Promise.race(one);
     return (await shown.count()) > 0;
   });

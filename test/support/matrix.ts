@@ -1,6 +1,7 @@
 import { forSuite } from "@user-group-service/testing/opened";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, inject } from "vitest";
+import { bearer } from "./admin.ts";
 import { type CallHeaders, CLIENTS, type ClientRow, openReference, type ServiceClient } from "./clients.ts";
 import { redisUrl, sharedServer } from "./opened.ts";
 import type { TestServer } from "./server.ts";
@@ -93,7 +94,6 @@ export function describeMatrix(define: (place: Place, row: ClientRow) => void): 
 }
 
 export function placeOf(server: TestServer, client: ServiceClient): Place {
-  const bearer = (token: string) => ({ authorization: `Token ${token}` });
   const { customer, testing, untagged } = server.tokens;
   return {
     server,

@@ -34,7 +34,7 @@ export function groupListContract(context: ContractContext): void {
   describe("lookUp", () => lookUps(context));
 }
 
-async function pagesOf<T>(size: number, read: (page: UserGroupRange) => Promise<Page<T>>, prefix = "") {
+export async function pagesOf<T>(size: number, read: (page: UserGroupRange) => Promise<Page<T>>, prefix = "") {
   const pages: (readonly T[])[] = [];
   let after: string | undefined = "";
   while (after !== undefined) {
