@@ -5,15 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
 
-# A virtual environment, which the tests of the Python client use as well. requirements.txt is copied to the environment
-# last, so the copy shows that the installation is complete.
+# The tests of the Python client use this environment as well.
 python=node_modules/.cache/client-python
-if ! cmp -s packages/client-python/requirements.txt "$python/requirements.txt"; then
-  rm -rf "$python"
-  python3 -m venv "$python"
-  "$python/bin/pip" install --quiet --requirement packages/client-python/requirements.txt
-  cp packages/client-python/requirements.txt "$python/requirements.txt"
-fi
+bash scripts/python-environment.sh "$python" packages/client-python/requirements.txt
 PATH="$PWD/$python/bin:$PATH" buf generate --template packages/client-python/buf.gen.yaml
 bash scripts/name-go-module.sh
 buf generate --template packages/client-go/buf.gen.yaml

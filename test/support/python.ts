@@ -5,18 +5,6 @@ import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { ROOT } from "@user-group-service/testing/process";
 
 /**
- * Shell script that creates a virtual environment if it is missing or outdated. The script's arguments are Python, the
- * folder, and the requirements file.
- */
-const MAKE = `
-if cmp -s "$3" "$2/requirements.txt"; then exit; fi
-rm -rf "$2"
-"$1" -m venv "$2"
-"$2/bin/pip" install --quiet --requirement "$3"
-# Comes last, so that an interrupted installation is repeated.
-cp "$3" "$2/requirements.txt"`;
-
-/**
  * Returns the folder of the programs in a Python virtual environment. Creates the environment on first use, and again
  * after a change of the requirements.
  *
@@ -26,13 +14,12 @@ cp "$3" "$2/requirements.txt"`;
  * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"
  */
 export function pythonPrograms(name: string, requirements: string, tests: string): string | undefined {
-  const python = orLeaveOut("python3", tests);
-  if (python === undefined) return undefined;
+  if (orLeaveOut("python3", tests) === undefined) return undefined;
   const folder = join(ROOT, "node_modules/.cache", name);
   mkdirSync(dirname(folder), { recursive: true });
   // Several test files may run this script for the same folder at the same time. The lock makes them wait for each
   // other.
-  const make = [`${folder}.lock`, "sh", "-ec", MAKE, "sh", python, folder, requirements];
+  const make = [`${folder}.lock`, "bash", join(ROOT, "scripts/python-environment.sh"), folder, requirements];
   execFileSync("flock", make, { stdio: "inherit" });
   return join(folder, "bin");
 }
