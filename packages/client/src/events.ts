@@ -7,13 +7,9 @@ import {
   type WatchEventsRequestSchema,
   type WatchEventsResponse,
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { failureDetails, retryAfterMs } from "./failure.ts";
+import { failureDetails } from "./failure.ts";
+import { pauseBeforeRetry } from "./retry.ts";
 
-/**
- * Maximum pause before the second attempt, in milliseconds. Before each following attempt, the maximum doubles, up to
- * `MAX_PAUSE_MS`.
- */
-const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 30_000;
 
 /**
@@ -81,9 +77,7 @@ export async function* watchEvents(
       if (signal?.aborted) return;
       const failure = ConnectError.from(error);
       if (!(failureDetails(failure) ? TEMPORARY : BROKEN).has(failure.code)) throw failure;
-      // Half of the pause is random, so that clients do not connect at the same time.
-      const halfMs = Math.min(FIRST_PAUSE_MS * 2 ** failures++, MAX_PAUSE_MS) / 2;
-      const pauseMs = (retryAfterMs(failure) ?? 0) + halfMs * (1 + Math.random());
+      const pauseMs = pauseBeforeRetry(failure, failures++, MAX_PAUSE_MS);
       onRetry?.(failure, pauseMs);
       await timers.setTimeout(pauseMs, undefined, { signal }).catch(() => {});
       if (signal?.aborted) return;

@@ -5,10 +5,7 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/**
- * Maximum pause before the second attempt, in milliseconds. Before each following attempt, the maximum doubles, up to
- * `MAX_BACKOFF_MS`.
- */
+/** Maximum pause before the second attempt, in milliseconds. The maximum doubles before each following attempt. */
 const FIRST_PAUSE_MS = 250;
 const MAX_BACKOFF_MS = 2000;
 
@@ -70,10 +67,7 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
 /** Returns the pause before the next attempt, in milliseconds. Returns undefined if the call must not be repeated. */
 function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number | undefined {
   if (!(error instanceof ConnectError)) return undefined;
-  const waitMs = retryAfterMs(error);
-  // Half of the pause is random, so that clients do not retry at the same time.
-  const halfMs = Math.min(FIRST_PAUSE_MS * 2 ** (tries - 1), MAX_BACKOFF_MS) / 2;
-  const pauseMs = (waitMs ?? 0) + halfMs * (1 + Math.random());
+  const pauseMs = pauseBeforeRetry(error, tries - 1, MAX_BACKOFF_MS);
   const details = failureDetails(error);
   if (!details && isNeverSent(error)) return pauseMs;
   // The connection broke before the response arrived.
@@ -81,7 +75,7 @@ function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number |
   switch (error.code) {
     case Code.ResourceExhausted:
       // A server that requests a pause has not executed the call.
-      return waitMs === undefined ? undefined : pauseMs;
+      return retryAfterMs(error) === undefined ? undefined : pauseMs;
     case Code.Unavailable:
       return mayRepeat || details?.outcome === "not_made" ? pauseMs : undefined;
     case Code.Aborted:
@@ -90,4 +84,14 @@ function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number |
     default:
       return undefined;
   }
+}
+
+/**
+ * Returns the pause after a temporary failure, in milliseconds: the pause that the error requests, and a pause of at
+ * most `maxMs` that grows with the number of earlier failures.
+ */
+export function pauseBeforeRetry(error: ConnectError, earlierFailures: number, maxMs: number): number {
+  // Half of the pause is random, so that clients do not retry at the same time.
+  const halfMs = Math.min(FIRST_PAUSE_MS * 2 ** earlierFailures, maxMs) / 2;
+  return (retryAfterMs(error) ?? 0) + halfMs * (1 + Math.random());
 }
