@@ -1,12 +1,9 @@
-import { create, fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "@bufbuild/protobuf";
 import { forSuite } from "@user-group-service/testing/opened";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
-import { Role } from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
-import { EnvironmentNameSchema } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
-import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
-import { ADMIN_TOKEN, adminOf } from "../admin.ts";
+import { ADMIN_TOKEN, issueToken } from "../admin.ts";
 import { suiteServer } from "../opened.ts";
 import { type Known, mutated, ODD, validOf } from "./arbitraries.ts";
 import { answerOf, canonical, DOCUMENT, faultOf, type Operation, type Schema } from "./document.ts";
@@ -45,13 +42,7 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
    */
   const bearers = forSuite(
     async () => {
-      const admin = adminOf(server.url);
-      const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
-      const { token } = await admin.createApiToken({
-        environment: create(EnvironmentNameSchema, environment),
-        displayName: "verdicts",
-        role: Role.ADMIN,
-      });
+      const { token } = await issueToken(server, "admin");
       const headers = { authorization: `Token ${server.tokens.customer}` };
       const answer = await fetch(`${server.url}/api/user?user_group_id=known&name=Known`, { headers });
       const { user_group } = (await answer.json()) as { user_group: { token: string } };
