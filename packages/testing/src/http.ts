@@ -7,7 +7,7 @@ import {
   type OutgoingHttpHeaders,
   request,
 } from "node:http";
-import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from "node:http2";
+import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2 } from "node:http2";
 import { connect as connectTcp } from "node:net";
 import { addAbortSignal } from "node:stream";
 import { buffer } from "node:stream/consumers";
@@ -161,8 +161,6 @@ export function envelope(message: Uint8Array, flags = 0): Buffer {
   head.writeUInt32BE(message.byteLength, 1);
   return Buffer.concat([head, message]);
 }
-
-export const HTTP2 = constants;
 
 function answer(
   status: number | undefined,

@@ -50,19 +50,15 @@ export function descriptorsOf(pid: number): number {
 /**
  * Waits until a process uses almost no CPU time. The test can then assume that the process has processed all its input.
  */
-export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
+export async function idle(pid: number): Promise<void> {
   let last = cpuMsOf(pid);
-  await waitFor(
-    "the server is idle",
-    async () => {
-      await pause(250);
-      const now = cpuMsOf(pid);
-      const isIdle = now - last <= 4 * TICK_MS;
-      last = now;
-      return isIdle;
-    },
-    timeoutMs,
-  );
+  await waitFor("the server is idle", async () => {
+    await pause(250);
+    const now = cpuMsOf(pid);
+    const isIdle = now - last <= 4 * TICK_MS;
+    last = now;
+    return isIdle;
+  });
 }
 
 /**
@@ -74,11 +70,7 @@ export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" 
   const collections = () => [...server.output().matchAll(/"msg":"collected","spareBytes":(\d+)}/g)];
   const before = collections().length;
   server.signal("SIGUSR2");
-  await waitFor(
-    "the garbage collection has run",
-    () => !isRunning(server.pid) || collections().length > before,
-    120_000,
-  );
+  await waitFor("the garbage collection has run", () => !isRunning(server.pid) || collections().length > before);
   const spareBytes = Number(collections().at(-1)?.[1] ?? 0);
   // After the garbage collection, some time passes until the runtime returns freed memory to the system. So the memory
   // is measured several times, and the lowest value counts.

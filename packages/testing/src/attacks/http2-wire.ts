@@ -7,7 +7,6 @@ interface StreamState {
   window: number;
   isAnswered: boolean;
   isEnded: boolean;
-  dataBytes: number;
 }
 
 export interface Http2Options {
@@ -57,7 +56,7 @@ export class Http2Wire {
   newStream(): number {
     const stream = this.#nextStream;
     this.#nextStream += 2;
-    this.#streams.set(stream, { window: this.#firstWindow, isAnswered: false, isEnded: false, dataBytes: 0 });
+    this.#streams.set(stream, { window: this.#firstWindow, isAnswered: false, isEnded: false });
     return stream;
   }
 
@@ -163,12 +162,9 @@ export class Http2Wire {
       if (!state.isAnswered) this.unanswered++;
       state.isEnded = true;
     } else if (type === FRAME.headers && state) state.isAnswered = true;
-    else if (type === FRAME.data && state) {
-      state.dataBytes += payload.byteLength;
-      if (this.#reads && payload.byteLength > 0) {
-        this.wire.push(numberFrame(FRAME.windowUpdate, 0, payload.byteLength));
-        this.wire.push(numberFrame(FRAME.windowUpdate, stream, payload.byteLength));
-      }
+    else if (type === FRAME.data && state && this.#reads && payload.byteLength > 0) {
+      this.wire.push(numberFrame(FRAME.windowUpdate, 0, payload.byteLength));
+      this.wire.push(numberFrame(FRAME.windowUpdate, stream, payload.byteLength));
     }
     if ((type === FRAME.headers || type === FRAME.data) && flags & FLAG.endStream && state) state.isEnded = true;
   }
