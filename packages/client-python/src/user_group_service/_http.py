@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import httpcore
@@ -38,8 +39,11 @@ _deadline: ContextVar[float] = ContextVar("deadline")
 Pairs = Iterable[tuple[str, str]]
 
 
+Content = TypeVar("Content")
+
+
 @dataclass(frozen=True)
-class StreamAnswer:
+class StreamAnswer(Generic[Content]):
     """A response whose content is read as it arrives.
 
     The attributes have the names of a pyqwest response, because the generated clients expect these names.
@@ -47,25 +51,8 @@ class StreamAnswer:
 
     status: int
     headers: Headers
-    content: Iterator[bytes]
+    content: Content
     trailers: Headers
-
-
-@dataclass(frozen=True)
-class AsyncStreamAnswer:
-    status: int
-    headers: Headers
-    content: AsyncIterator[bytes]
-    trailers: Headers
-
-
-def _chunks(answer: httpcore.Response) -> Iterator[bytes]:
-    yield from answer.iter_stream()
-
-
-async def _async_chunks(answer: httpcore.Response) -> AsyncIterator[bytes]:
-    async for chunk in answer.aiter_stream():
-        yield chunk
 
 
 def _headers_of(answer: httpcore.Response) -> Headers:
@@ -105,7 +92,7 @@ class Http:
     @contextmanager
     def stream(
         self, method: str, url: str, headers: Headers, content: bytes, timeout: float | None
-    ) -> Iterator[StreamAnswer]:
+    ) -> Iterator[StreamAnswer[Iterator[bytes]]]:
         """Send a request on a separate connection, and read the response as it arrives.
 
         This method ignores `timeout`. The service sends data at least every 15 seconds. If no data arrives for a
@@ -121,7 +108,7 @@ class Http:
                     method, url, headers=list(headers.items()), content=content, extensions=_STREAM_LIMITS
                 ) as answer,
             ):
-                yield StreamAnswer(answer.status, _headers_of(answer), _chunks(answer), Headers())
+                yield StreamAnswer(answer.status, _headers_of(answer), answer.iter_stream(), Headers())
         except _STREAM_ERRORS as error:
             raise _failure(error, url) from error
 
@@ -245,7 +232,7 @@ class AsyncHttp:
     @asynccontextmanager
     async def stream(
         self, method: str, url: str, headers: Headers, content: bytes
-    ) -> AsyncIterator[AsyncStreamAnswer]:
+    ) -> AsyncIterator[StreamAnswer[AsyncIterator[bytes]]]:
         """Send a request on a separate connection, and read the response as it arrives, like `Http.stream`."""
         pool = httpcore.AsyncConnectionPool(
             ssl_context=_tls_for(url, self._tls), proxy=_proxy_for(url, self._proxy), max_connections=1
@@ -257,7 +244,7 @@ class AsyncHttp:
                     method, url, headers=list(headers.items()), content=content, extensions=_STREAM_LIMITS
                 ) as answer,
             ):
-                yield AsyncStreamAnswer(answer.status, _headers_of(answer), _async_chunks(answer), Headers())
+                yield StreamAnswer(answer.status, _headers_of(answer), answer.aiter_stream(), Headers())
         except _STREAM_ERRORS as error:
             raise _failure(error, url) from error
 

@@ -12,9 +12,16 @@ from connectrpc.errors import ConnectError
 from ._http import is_certificate_refused, is_never_sent
 from .errors import info_of, retry_after_of
 
-# Maximum pause before the second attempt. For each attempt after the second, the maximum doubles, up to _MAX_PAUSE.
-_FIRST_PAUSE = timedelta(milliseconds=250)
-_MAX_PAUSE = timedelta(seconds=2)
+# Maximum pause after the first failure, in seconds. The maximum doubles with each failure that follows.
+_FIRST_PAUSE = 0.25
+_MAX_PAUSE = 2.0
+
+
+def backoff(earlier_failures: int, max_pause: float) -> float:
+    """Return a pause after a failure, in seconds."""
+    # Half of the pause is random, so that clients do not retry at the same time.
+    half = min(_FIRST_PAUSE * 2.0 ** min(earlier_failures, 10), max_pause) / 2
+    return half * (1 + random.random())
 
 
 def pause_after(
@@ -36,9 +43,7 @@ def pause_after(
     wait = _least_wait(error, answer, may_repeat=may_repeat)
     if wait is None:
         return None
-    # Half of the pause is random, so that clients do not retry at the same time.
-    longest = min(_FIRST_PAUSE * 2 ** min(tries - 1, 10), _MAX_PAUSE)
-    pause = (wait + longest * (1 + random.random()) / 2).total_seconds()
+    pause = wait.total_seconds() + backoff(tries - 1, _MAX_PAUSE)
     return pause if pause < left else None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import random
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
@@ -14,13 +13,12 @@ from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
 from ._http import is_certificate_refused
+from ._retry import backoff
 from .client import AsyncClient, Client
 from .errors import info_of
 from .gen.usergroup.admin.v1.admin_service_pb import WatchEventsRequest, WatchEventsResponse
 
-# Maximum pause after the first failure, in seconds. The maximum doubles with each failure that follows, up to
-# _MAX_PAUSE. A response ends the series of failures.
-_FIRST_PAUSE = 0.25
+# Maximum pause before the next stream, in seconds.
 _MAX_PAUSE = 30.0
 # Time limit of a stream, in milliseconds. It is longer than ten minutes, because the service ends each stream after ten
 # minutes.
@@ -108,7 +106,5 @@ class _Position:
         temporary = _TEMPORARY if info_of(error) else _BROKEN
         if error.code not in temporary or is_certificate_refused(error):
             raise error
-        # Half of the pause is random, so that clients do not connect at the same time.
-        half = min(_FIRST_PAUSE * 2.0 ** min(self._failures, 10), _MAX_PAUSE) / 2
         self._failures += 1
-        return half * (1 + random.random())
+        return backoff(self._failures - 1, _MAX_PAUSE)
