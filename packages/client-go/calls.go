@@ -53,14 +53,7 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			}
 			pause, again := pauseAfter(err, tries, mayRepeat)
 			deadline, _ := ctx.Deadline()
-			if !again || pause >= time.Until(deadline) {
-				return nil, err
-			}
-			timer := time.NewTimer(pause)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
+			if !again || pause >= time.Until(deadline) || !sleep(ctx, pause) {
 				return nil, err
 			}
 		}

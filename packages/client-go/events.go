@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"iter"
-	mathrand "math/rand/v2"
 	"time"
 
 	"connectrpc.com/connect"
@@ -60,13 +59,7 @@ func WatchEvents(
 			if errors.As(err, &failed) {
 				wait, _ = retryAfter(failed)
 			}
-			// Half of the pause is random, so that clients do not connect at the same time.
-			half := min(firstPause<<min(failures, 10), maxStreamPause) / 2
-			timer := time.NewTimer(wait + half + mathrand.N(half))
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
+			if !sleep(ctx, wait+backoff(failures, maxStreamPause)) {
 				yield(nil, ctx.Err())
 				return
 			}

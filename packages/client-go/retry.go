@@ -1,6 +1,7 @@
 package usergroups
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -14,7 +15,7 @@ import (
 )
 
 const (
-	// Maximum pause before the second attempt. For each attempt after the second, the maximum doubles, up to maxPause.
+	// Maximum pause after the first failure. For each failure that follows, the maximum doubles.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 2 * time.Second
 )
@@ -27,9 +28,25 @@ func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 		return 0, false
 	}
 	wait, again := leastWait(failed, mayRepeat)
+	return wait + backoff(tries-1, maxPause), again
+}
+
+func backoff(earlierFailures int, longest time.Duration) time.Duration {
 	// Half of the pause is random, so that clients do not retry at the same time.
-	half := min(firstPause<<min(tries-1, 10), maxPause) / 2
-	return wait + half + mathrand.N(half), again
+	half := min(firstPause<<min(earlierFailures, 10), longest) / 2
+	return half + mathrand.N(half)
+}
+
+// sleep waits for the pause. sleep returns false if the context is done first.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // leastWait returns the minimum pause, and whether the client may repeat the call.
