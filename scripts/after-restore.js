@@ -18,7 +18,6 @@ if (environment === undefined || others.length > 0 || !/^[\w.-]+(?:\/\w+)?$/.tes
   process.exit(2);
 }
 
-/** @param {string} line @param {number} i */
 function eventOf(line, i) {
   try {
     const event = JSON.parse(line);
@@ -37,9 +36,8 @@ if (events.length === 0) {
 // the same time stay in the reversed order.
 events.reverse().sort((one, other) => Date.parse(one.createTime) - Date.parse(other.createTime));
 
-/** @param {"userGroupId" | "apiTokenId"} field @returns the methods of the events of each id, the oldest first */
+/** Returns the methods of the events of each id, the oldest first. */
 function methodsBy(field) {
-  /** @type {Map<string, string[]>} */
   const found = new Map();
   for (const event of events) {
     const id = event[field];
@@ -54,9 +52,8 @@ function methodsBy(field) {
   return found;
 }
 
-/** Quotes any text as one word of a shell. @param {string} word */
+/** Quotes any text as one word of a shell. */
 const quoted = (word) => `'${word.replaceAll("'", "'\\''")}'`;
-/** @param {string} command */
 const write = (command) => console.log(`${command} || [ $? -eq 3 ]`);
 const ENV = `--env ${quoted(environment)}`;
 

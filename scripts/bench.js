@@ -13,7 +13,7 @@ const BENCHMARKS = {
 const args = process.argv.slice(2);
 const [given = ""] = args;
 const isNamed = Object.hasOwn(BENCHMARKS, given);
-const [first = "", ...others] = BENCHMARKS[/** @type {keyof typeof BENCHMARKS} */ (isNamed ? given : "calls")];
+const [first = "", ...others] = BENCHMARKS[isNamed ? given : "calls"];
 
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 await bundleService("dist");
@@ -26,7 +26,7 @@ try {
   process.exitCode = 1;
 }
 
-/** @param {unknown} error @returns {string} the messages of the error and its causes */
+/** Returns the messages of an error and its causes. */
 function messageOf(error) {
   if (!(error instanceof Error)) return String(error);
   return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`;

@@ -13,15 +13,14 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const REQUIRE =
   "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);";
 
-/** @satisfies {import("esbuild").BuildOptions} */
 const COMMON = {
   absWorkingDir: root,
   bundle: true,
-  platform: /** @type {const} */ ("node"),
+  platform: "node",
   target: "node20.19",
-  format: /** @type {const} */ ("esm"),
-  logLevel: /** @type {const} */ ("warning"),
-  write: /** @type {const} */ (false),
+  format: "esm",
+  logLevel: "warning",
+  write: false,
   // Minified code is faster to parse. Stack traces stay readable, because names are kept and lines are short.
   minifySyntax: true,
   minifyWhitespace: true,
@@ -32,7 +31,7 @@ const COMMON = {
  * Bundles the service and the command line `ugs`. Also writes `LICENSES.txt` and `package.json`. The bundle needs no
  * node_modules. It starts more than twice as fast as the 400 separate files from which it is built.
  *
- * @param {string} outdir the output folder. The function removes all other files in this folder
+ * @param outdir the output folder. The function removes all other files in this folder
  */
 export async function bundleService(outdir) {
   const { outputFiles } = await build({
@@ -87,9 +86,6 @@ async function manifest() {
 /**
  * Reads the files at `paths`. Returns their contents with new paths in the output folder. src/rest/pages/ reads these
  * copies at the first request.
- *
- * @param {string} outdir
- * @param {readonly string[]} paths
  */
 function copies(outdir, paths) {
   return Promise.all(
@@ -100,7 +96,6 @@ function copies(outdir, paths) {
   );
 }
 
-/** @param {string} outdir */
 async function bundleCommandLine(outdir) {
   const { outputFiles } = await build({
     ...COMMON,
@@ -113,7 +108,6 @@ async function bundleCommandLine(outdir) {
   return outputFiles.map(({ path, contents, text }) => ({ path, contents, text, mode: 0o755 }));
 }
 
-/** @param {string} outdir */
 async function bundleConsole(outdir) {
   const { outputFiles } = await build({
     ...COMMON,
@@ -134,7 +128,7 @@ async function bundleConsole(outdir) {
 /**
  * Bundles benchmarks. The bundles contain no npm packages, so the benchmarks load all packages from node_modules.
  *
- * @param {string[]} entryPoints files of `bench/`. The output of `bench/FILE.ts` is `dist-bench/FILE.js`
+ * @param entryPoints files of `bench/`. The output of `bench/FILE.ts` is `dist-bench/FILE.js`
  */
 export async function bundleBench(entryPoints) {
   await build({
@@ -154,9 +148,6 @@ export async function bundleBench(entryPoints) {
 /**
  * Writes the files whose content has changed, and removes all other files of the folder. A service that runs from this
  * folder can start workers at any time. So each file is replaced atomically: a worker reads the old or the new content.
- *
- * @param {string} folder
- * @param {readonly { path: string, contents: Uint8Array, mode?: number }[]} files
  */
 async function replaceFiles(folder, files) {
   const names = new Set(files.map(({ path }) => basename(path)));

@@ -118,14 +118,13 @@ if (faults.length > 0) {
   process.exitCode = 1;
 }
 
-/** @param {string} file */
 function ruleOf(file) {
   if (/\.test\.ts$|^packages\/[^/]+\/test\//.test(file))
     return isIn(file, "packages/transport") ? TRANSPORT_TESTS : undefined;
   return RULES.filter(([folder]) => isIn(file, folder)).sort(([a], [b]) => b.length - a.length)[0];
 }
 
-/** @param {string} target @param {string} place a folder, a file, a package, or `FOLDER/*` */
+/** @param place a folder, a file, a package, or `FOLDER/*` */
 function isIn(target, place) {
   if (place.endsWith("/*")) return dirname(target) === place.slice(0, -2);
   return target === place || target.startsWith(`${place}/`);

@@ -19,7 +19,6 @@ await build({
   packages: "external",
   logLevel: "warning",
 });
-/** @type {import("../src/config/settings.ts")} */
 const { SETTINGS } = await import(outfile);
 
 const rows = Object.entries(SETTINGS).map(([name, [, , description, byDefault = ""]]) => {
@@ -48,7 +47,7 @@ await rewrite(
   lines.join(",\n"),
 );
 
-/** Replaces a section of a file. @param {string} name @param {RegExp} place @param {string} text */
+/** Replaces a section of a file. */
 async function rewrite(name, place, text) {
   const path = `${root}/${name}`;
   const before = await readFile(path, "utf8");

@@ -16,15 +16,14 @@ const MIT_PERMISSION = /Permission is hereby granted.*/s;
  * Returns the licences for a bundle: our licence, and the licences of all packages in the bundle. Some packages are
  * themselves bundles of packages. The source maps list the packages inside these bundles as well.
  *
- * @param {string} root folder of our licence
- * @param {readonly { path: string, text: string }[]} maps the source maps
- * @param {readonly { folder: string, texts: readonly string[] }[]} [copied] packages whose files are copied and not
- *   bundled. `texts` are files of the package that contain licences of other packages
- * @returns {Promise<string>}
+ * @param root folder of our licence
+ * @param maps the source maps
+ * @param copied packages whose files are copied and not bundled. `texts` are files of the package that contain licences
+ *   of other packages
  * @throws if a package has no licence
  */
 export async function licensesOf(root, maps, copied = []) {
-  /** The names of the packages by licence text. @type {Map<string, string[]>} */
+  /** The names of the packages by licence text. */
   const namesOf = new Map([[(await readFile(`${root}/LICENSE`, "utf8")).trim(), ["user-group-service"]]]);
   for (const [folder, sources] of [...sourcesOf(maps)].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const { name, text } = await licenseOf(folder, sources);
@@ -40,13 +39,8 @@ export async function licensesOf(root, maps, copied = []) {
   return parts.join(`\n${"-".repeat(80)}\n\n`);
 }
 
-/**
- * Returns the sources of each package, by the folder of the package.
- *
- * @param {readonly { path: string, text: string }[]} maps
- */
+/** Returns the sources of each package, by the folder of the package. */
 function sourcesOf(maps) {
-  /** @type {Map<string, string[]>} */
   const found = new Map();
   for (const { path, text } of maps) {
     const { sources, sourcesContent } = JSON.parse(text);
@@ -60,11 +54,7 @@ function sourcesOf(maps) {
   return found;
 }
 
-/**
- * @param {string} folder folder of a package
- * @param {readonly string[]} sources the bundled sources of the package
- * @returns {Promise<{ name: string, text: string }>}
- */
+/** @param sources the bundled sources of the package */
 async function licenseOf(folder, sources) {
   const notices = noticesIn(sources);
   if (existsSync(`${folder}/package.json`)) {
@@ -85,8 +75,6 @@ async function licenseOf(folder, sources) {
 /**
  * Returns the text of the MIT licence for a package that has no licence file. The package.json of the package names the
  * MIT licence and the author.
- *
- * @param {string | { name: string }} author the author in package.json
  */
 function mitOf(author) {
   return `MIT License
@@ -107,24 +95,18 @@ COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER I
 ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`;
 }
 
-/**
- * Returns the content of the licence files of a package. Empty if the package has no such file. @param {string} folder
- */
+/** Returns the content of the licence files of a package. Empty if the package has no such file. */
 async function licenseFiles(folder) {
   const names = (await readdir(folder)).filter((name) => LICENSE_FILE.test(name)).sort();
   const texts = await Promise.all(names.map((name) => readFile(`${folder}/${name}`, "utf8")));
   return texts.map((text) => text.trim()).join("\n\n");
 }
 
-/** Returns the distinct copyright notices at the start of files. @param {readonly string[]} sources */
+/** Returns the distinct copyright notices at the start of files. */
 function noticesIn(sources) {
   const headers = sources.map((text) => HEADER.exec(text)?.[0].trim() ?? "").filter((text) => /copyright/i.test(text));
-  /**
-   * The notices, the shortest first. If a notice starts with a shorter notice, it only adds details of one file, so it
-   * is omitted.
-   *
-   * @type {string[]}
-   */
+  // The notices, the shortest first. If a notice starts with a shorter notice, it only adds details of one file, so it is
+  // omitted.
   const notices = [];
   for (const text of headers.sort((a, b) => a.length - b.length)) {
     if (!notices.some((notice) => text.startsWith(notice))) notices.push(text);

@@ -63,9 +63,8 @@ try {
  * Packs an npm package under its published name. Adds the repository to the manifest, because npm can prove the origin
  * of a package (provenance) only if its manifest contains the repository.
  *
- * @param {string} key key of the package in release.json
- * @param {string} directory
- * @param {string} name name of the package in this repository
+ * @param key key of the package in release.json
+ * @param name name of the package in this repository
  */
 function packNpm(key, directory, name) {
   const packed = join(staging, key);
@@ -154,10 +153,8 @@ function buildTerraformProvider() {
  * Returns a README in which the published name replaces the name of the package. Relative links become links to files
  * at the tag of the release.
  *
- * @param {string} text
- * @param {string} directory folder of the README in the repository
- * @param {string} name name of the package in this repository
- * @param {string} published
+ * @param directory folder of the README in the repository
+ * @param name name of the package in this repository
  */
 function withLinks(text, directory, name, published) {
   const base = `${names.repository}/blob/v${version}/`;
@@ -190,11 +187,7 @@ function sbom() {
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }
 
-/**
- * Returns checksums in the format of `sha256sum --check`.
- *
- * @param {string} prefix start of the file names. Default: all files
- */
+/** Returns checksums in the format of `sha256sum --check`. @param prefix start of the file names. Default: all files */
 function checksums(prefix = "") {
   const files = readdirSync(folder).filter((name) => name.startsWith(prefix));
   const digest = (name) =>
@@ -236,7 +229,6 @@ function requireSameVersions() {
   }
 }
 
-/** @param {string} program */
 function requireProgram(program) {
   try {
     execFileSync("sh", ["-c", `command -v ${program}`], { stdio: "ignore" });
@@ -245,12 +237,11 @@ function requireProgram(program) {
   }
 }
 
-/** @param {string} path a path in the repository */
 function read(path) {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** @param {string} program @param {string[]} args @returns the standard output. @throws if the program fails */
+/** Returns the standard output. @throws if the program fails */
 function run(program, args, cwd = ROOT, env = process.env) {
   try {
     return execFileSync(program, args, { cwd, env, stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 27 });
@@ -259,7 +250,6 @@ function run(program, args, cwd = ROOT, env = process.env) {
   }
 }
 
-/** @param {string} message @returns {never} */
 function fail(message) {
   console.error(message);
   process.exit(1);
