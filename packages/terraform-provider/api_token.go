@@ -29,7 +29,7 @@ const never = "never"
 // Maximum value of previous_token_ttl.
 const maxGrace = 30 * 24 * time.Hour
 
-type apiTokenResource struct{ service *service }
+type apiTokenResource struct{ managedResource }
 
 type apiTokenModel struct {
 	ID               types.String `tfsdk:"id"`
@@ -40,10 +40,6 @@ type apiTokenModel struct {
 	SecretVersion    types.Int64  `tfsdk:"secret_version"`
 	PreviousTokenTTL types.String `tfsdk:"previous_token_ttl"`
 	CreateTime       types.String `tfsdk:"create_time"`
-}
-
-func (*apiTokenResource) Metadata(_ context.Context, request resource.MetadataRequest, response *resource.MetadataResponse) {
-	response.TypeName = request.ProviderTypeName + "_api_token"
 }
 
 func (*apiTokenResource) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
@@ -68,10 +64,6 @@ func (*apiTokenResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 			},
 		}),
 	}
-}
-
-func (r *apiTokenResource) Configure(_ context.Context, request resource.ConfigureRequest, _ *resource.ConfigureResponse) {
-	r.service = configured(request.ProviderData)
 }
 
 func (r *apiTokenResource) Create(ctx context.Context, request resource.CreateRequest, response *resource.CreateResponse) {
@@ -171,10 +163,6 @@ func (r *apiTokenResource) Delete(ctx context.Context, request resource.DeleteRe
 	if err != nil && !isNotFound(err) {
 		addError(&response.Diagnostics, "Cannot revoke the API token "+model.ID.ValueString(), err, "The service may have revoked the API token. Destroy the resource again.")
 	}
-}
-
-func (r *apiTokenResource) ImportState(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
-	r.service.importOf(ctx, request, response)
 }
 
 // find returns the API token, or nil if the token is revoked or expired.

@@ -20,7 +20,7 @@ import (
 	adminv1 "example.com/user-group-service/client-go/gen/usergroup/admin/v1"
 )
 
-type environmentResource struct{ service *service }
+type environmentResource struct{ managedResource }
 
 type environmentModel struct {
 	ID           types.String `tfsdk:"id"`
@@ -28,10 +28,6 @@ type environmentModel struct {
 	Tag          types.String `tfsdk:"tag"`
 	ForceDestroy types.Bool   `tfsdk:"force_destroy"`
 	CreateTime   types.String `tfsdk:"create_time"`
-}
-
-func (*environmentResource) Metadata(_ context.Context, request resource.MetadataRequest, response *resource.MetadataResponse) {
-	response.TypeName = request.ProviderTypeName + "_environment"
 }
 
 func (*environmentResource) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
@@ -59,10 +55,6 @@ func (*environmentResource) Schema(_ context.Context, _ resource.SchemaRequest, 
 			"create_time": schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "Time of the creation of the environment."},
 		},
 	}
-}
-
-func (r *environmentResource) Configure(_ context.Context, request resource.ConfigureRequest, _ *resource.ConfigureResponse) {
-	r.service = configured(request.ProviderData)
 }
 
 func (r *environmentResource) Create(ctx context.Context, request resource.CreateRequest, response *resource.CreateResponse) {

@@ -110,9 +110,9 @@ func (ugsProvider) Configure(ctx context.Context, request provider.ConfigureRequ
 
 func (ugsProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
-		func() resource.Resource { return &environmentResource{} },
-		func() resource.Resource { return &apiTokenResource{} },
-		func() resource.Resource { return &webhookResource{} },
+		func() resource.Resource { return &environmentResource{managedResource{name: "environment"}} },
+		func() resource.Resource { return &apiTokenResource{managedResource{name: "api_token"}} },
+		func() resource.Resource { return &webhookResource{managedResource{name: "webhook"}} },
 	}
 }
 

@@ -74,8 +74,23 @@ func (s *service) environmentOf(ctx context.Context, configured types.String, di
 	return types.StringValue(environmentText(its.GetName(), its.GetTag()))
 }
 
-// importOf imports an API token or a webhook by ID, or ENVIRONMENT/ID.
-func (s *service) importOf(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
+// managedResource contains the common part of the resources of the provider.
+type managedResource struct {
+	// The type of the resource without the prefix of the provider, such as `webhook`.
+	name    string
+	service *service
+}
+
+func (r *managedResource) Metadata(_ context.Context, request resource.MetadataRequest, response *resource.MetadataResponse) {
+	response.TypeName = request.ProviderTypeName + "_" + r.name
+}
+
+func (r *managedResource) Configure(_ context.Context, request resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	r.service = configured(request.ProviderData)
+}
+
+// ImportState imports an API token or a webhook by ID, or ENVIRONMENT/ID.
+func (r *managedResource) ImportState(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
 	environment, id := "", request.ID
 	if end := strings.LastIndex(request.ID, "/"); end >= 0 {
 		environment, id = request.ID[:end], request.ID[end+1:]
@@ -84,7 +99,7 @@ func (s *service) importOf(ctx context.Context, request resource.ImportStateRequ
 		response.Diagnostics.AddError("The import id is not valid", "Use ID or ENVIRONMENT/ID, such as dev/ID or dev/Customer/ID.")
 		return
 	}
-	resolved := s.environmentOf(ctx, types.StringValue(environment), &response.Diagnostics)
+	resolved := r.service.environmentOf(ctx, types.StringValue(environment), &response.Diagnostics)
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("id"), id)...)
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("environment"), resolved)...)
 	// 1 is the default of secret_version. If the configuration does not set secret_version, the next apply does not

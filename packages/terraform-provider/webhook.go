@@ -17,7 +17,7 @@ import (
 	adminv1 "example.com/user-group-service/client-go/gen/usergroup/admin/v1"
 )
 
-type webhookResource struct{ service *service }
+type webhookResource struct{ managedResource }
 
 type webhookModel struct {
 	ID            types.String `tfsdk:"id"`
@@ -28,10 +28,6 @@ type webhookModel struct {
 	Enabled       types.Bool   `tfsdk:"enabled"`
 	SecretVersion types.Int64  `tfsdk:"secret_version"`
 	CreateTime    types.String `tfsdk:"create_time"`
-}
-
-func (*webhookResource) Metadata(_ context.Context, request resource.MetadataRequest, response *resource.MetadataResponse) {
-	response.TypeName = request.ProviderTypeName + "_webhook"
 }
 
 func (*webhookResource) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
@@ -54,10 +50,6 @@ func (*webhookResource) Schema(_ context.Context, _ resource.SchemaRequest, resp
 			},
 		}),
 	}
-}
-
-func (r *webhookResource) Configure(_ context.Context, request resource.ConfigureRequest, _ *resource.ConfigureResponse) {
-	r.service = configured(request.ProviderData)
 }
 
 func (r *webhookResource) Create(ctx context.Context, request resource.CreateRequest, response *resource.CreateResponse) {
@@ -165,10 +157,6 @@ func (r *webhookResource) Delete(ctx context.Context, request resource.DeleteReq
 	if err != nil && !isNotFound(err) {
 		addError(&response.Diagnostics, "Cannot delete the webhook "+model.ID.ValueString(), err, "The service may have deleted the webhook. Destroy the resource again.")
 	}
-}
-
-func (r *webhookResource) ImportState(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
-	r.service.importOf(ctx, request, response)
 }
 
 // update changes fields of the webhook, and copies the response to the model.
