@@ -132,16 +132,12 @@ async function bundleConsole(outdir) {
  */
 export async function bundleBench(entryPoints) {
   await build({
-    absWorkingDir: root,
+    ...COMMON,
     entryPoints,
     outdir: "dist-bench",
     outbase: "bench",
-    bundle: true,
     packages: "external",
-    platform: "node",
-    target: "node20.19",
-    format: "esm",
-    logLevel: "warning",
+    write: true,
   });
 }
 
