@@ -8,6 +8,7 @@ import {
   toJson,
   toJsonString,
 } from "@bufbuild/protobuf";
+import { envelope } from "@user-group-service/testing/http";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 
@@ -100,7 +101,7 @@ function grpc<M extends DescMethodUnary>(
     http: 2,
     path: pathOf(method),
     headers: { authorization: `Token ${apiToken}`, "content-type": "application/grpc", te: "trailers" },
-    body: frame(message),
+    body: envelope(message),
     read: (body) => toJson(method.output as DescMessage, fromBinary(method.output, body.subarray(5))) as Answer,
     volatile,
   };
@@ -131,12 +132,4 @@ export function json(body: Uint8Array): Answer {
 
 function pathOf(method: DescMethodUnary): string {
   return `/${method.parent.typeName}/${method.name}`;
-}
-
-/** Returns a gRPC frame. The frame contains the length of the message, and the message without compression. */
-function frame(message: Uint8Array): Uint8Array {
-  const bytes = Buffer.alloc(5 + message.byteLength);
-  bytes.writeUInt32BE(message.byteLength, 1);
-  bytes.set(message, 5);
-  return bytes;
 }
