@@ -8,9 +8,8 @@ import {
   request,
 } from "node:http";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2 } from "node:http2";
-import { connect as connectTcp } from "node:net";
-import { addAbortSignal } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { openTcp } from "./attacks/wire.ts";
 
 export interface HttpRequest {
   readonly method?: string;
@@ -120,38 +119,23 @@ export async function http2(url: string, target: string, options: HttpRequest = 
   }
 }
 
-export interface RawAnswer {
-  readonly bytes: Buffer;
-  readonly ended: boolean;
-}
-
 /**
- * Sends bytes over TCP and returns the received bytes.
+ * Sends bytes over TCP and returns the received bytes. Stops reading after 20 s. `ended` is then false.
  *
  * @param isEnough is called with all bytes that were received so far, and returns true to stop reading. By default,
  * reading stops when the server closes the connection
- * @param patienceMs time after which reading stops. `ended` is then false
  */
 export async function rawBytes(
   url: string,
   sent: string | Uint8Array,
   isEnough: (soFar: Buffer) => boolean = () => false,
-  patienceMs = 20_000,
-): Promise<RawAnswer> {
-  const { hostname, port } = new URL(url);
-  const timeout = AbortSignal.timeout(patienceMs);
-  const socket = addAbortSignal(timeout, connectTcp(Number(port), hostname)).on("error", () => {});
-  if (sent.length > 0) socket.write(sent);
-  let bytes: Buffer = Buffer.alloc(0);
-  try {
-    for await (const chunk of socket) {
-      bytes = Buffer.concat([bytes, chunk as Buffer]);
-      if (isEnough(bytes)) return { bytes, ended: false };
-    }
-  } catch {
-    return { bytes, ended: !timeout.aborted };
-  }
-  return { bytes, ended: true };
+): Promise<{ readonly bytes: Buffer; readonly ended: boolean }> {
+  const wire = await openTcp(url);
+  wire.push(sent);
+  const signal = AbortSignal.any([wire.ended, AbortSignal.timeout(20_000)]);
+  while (!signal.aborted && !isEnough(wire.received())) await once(wire.socket, "data", { signal }).catch(() => {});
+  wire.close();
+  return { bytes: wire.received(), ended: wire.isClosed };
 }
 
 /** Puts a message into a gRPC envelope: one byte of flags and four bytes of length, followed by the message. */
