@@ -105,17 +105,12 @@ export interface ViewerSessionSource {
 
 interface Held {
   readonly session: string;
-  readonly requested: Moment;
+  /**
+   * Time of the request by the wall clock and by the monotonic clock, in milliseconds. Neither clock is reliable alone:
+   * a user can set back the wall clock, and the monotonic clock can stop while the machine sleeps.
+   */
+  readonly requested: { readonly wall: number; readonly running: number };
   readonly lifeMs: number;
-}
-
-/**
- * The same moment by the wall clock and by the monotonic clock, in milliseconds. Neither clock is reliable alone: a
- * user can set back the wall clock, and the monotonic clock can stop while the machine sleeps.
- */
-interface Moment {
-  readonly wall: number;
-  readonly running: number;
 }
 
 /**
@@ -221,7 +216,7 @@ class Source implements ViewerSessionSource {
     const { signal } = this.#abort;
     const late = new ViewerSessionUnavailable(`the back end returned no viewer session within ${timeoutMs} ms`);
     const timer = setTimeout(() => this.#abort?.abort(late), timeoutMs);
-    const requested = now();
+    const requested = { wall: Date.now(), running: performance.now() };
     try {
       const { session, time } = await until(signal, () => read(fetch({ signal, cache: "no-store" })));
       const lifeMs = lifeOf(session, time);
@@ -285,11 +280,7 @@ function disposed(): ViewerSessionUnavailable {
   return new ViewerSessionUnavailable("the source of viewer sessions was disposed of");
 }
 
-function now(): Moment {
-  return { wall: Date.now(), running: performance.now() };
-}
-
-/** Returns the age of a session in milliseconds. If the two clocks of `Moment` differ, returns the higher age. */
+/** Returns the age of a session in milliseconds. If the two clocks differ, returns the higher age. */
 function age({ requested }: Held): number {
   return Math.max(Date.now() - requested.wall, performance.now() - requested.running);
 }
