@@ -163,13 +163,10 @@ function sayingWhatToDo(url: URL): Interceptor {
 }
 
 /** Sets a request id in each request that accepts an id, so that the call is safe to repeat. */
-const repeatable: Interceptor = (next) => (request) => next(request.stream ? request : withRequestId(request));
-
-function withRequestId<Request extends Parameters<ReturnType<Interceptor>>[0] & { readonly stream: false }>(
-  request: Request,
-): Request {
+const repeatable: Interceptor = (next) => (request) => {
+  if (request.stream) return next(request);
   const { method, message } = request;
-  if (!method.input.field["requestId"] || (message as { requestId?: string }).requestId) return request;
+  if (!method.input.field["requestId"] || (message as { requestId?: string }).requestId) return next(request);
   // The message may belong to the caller, so change a clone.
-  return { ...request, message: Object.assign(clone(method.input, message), { requestId: randomUUID() }) };
-}
+  return next({ ...request, message: Object.assign(clone(method.input, message), { requestId: randomUUID() }) });
+};

@@ -191,9 +191,8 @@ function requireTime({ iat, exp }: SessionClaims): void {
 
 /** Returns the cached keys of a URL. The URL must not come from a session, because an attacker could choose the URL. */
 function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
-  const known = keySets.get(url);
-  const keys = known ?? publishedKeys(url, timeoutMs);
-  if (known) keySets.delete(url);
+  const keys = keySets.get(url) ?? publishedKeys(url, timeoutMs);
+  keySets.delete(url);
   keySets.set(url, keys);
   const [oldest] = keySets.keys();
   if (keySets.size > MAX_KEY_SETS && oldest !== undefined) keySets.delete(oldest);
