@@ -1,11 +1,10 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import type { Access } from "./tables.ts";
 
 /** The properties of an operation that determine the errors of the operation. */
 export interface Calling {
   /** The RPC, or the RPC that a REST path calls. */
   readonly method: DescMethod;
-  readonly access: Access;
+  readonly access: string;
   readonly isRest: boolean;
 }
 

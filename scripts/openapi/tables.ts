@@ -1,6 +1,3 @@
-/** The role that a method needs, from the table of methods in docs/api.md. */
-export type Access = "open" | "any" | string;
-
 /** An error reason, from the table of errors in docs/api.md. */
 export interface Reason {
   readonly code: string;
@@ -13,8 +10,11 @@ export interface Reason {
 
 /** The tables of docs/api.md. Tests compare these tables with the code. */
 export interface Tables {
-  /** Maps a method, such as `usergroup.v1.UserGroupService/GetUserGroup`, to the role that the method requires. */
-  readonly access: ReadonlyMap<string, Access>;
+  /**
+   * Maps a method, such as `usergroup.v1.UserGroupService/GetUserGroup`, to the role that the method requires, or to
+   * `open` or `any`.
+   */
+  readonly access: ReadonlyMap<string, string>;
   readonly reasons: readonly Reason[];
 }
 
@@ -32,7 +32,7 @@ export function readTables(text: string): Tables {
   });
   if (access.size === 0 || reasons.length === 0)
     throw new Error("docs/api.md has no table of methods under Endpoints, or no table of errors under Errors");
-  return { access: access as ReadonlyMap<string, Access>, reasons };
+  return { access, reasons };
 }
 
 /** Returns the rows of all tables of a section. Removes code and emphasis marks, except in the last cell. */
