@@ -24,18 +24,12 @@ export async function openRedis(url: string, { connectMs = 10_000, ...options }:
     options.onError?.(error);
   };
   const { client, opened } = open(url, { shardsMs: connectMs / 2, ...options, onError });
-  const over = new AbortController();
+  const late = pause(connectMs, undefined, { ref: false }).then(() => Promise.reject(new StoreUnavailable(last)));
   try {
-    const isOpen = await Promise.race([
-      opened.then(() => true),
-      pause(connectMs, false, { signal: over.signal }).catch(() => false),
-    ]);
-    if (!isOpen) throw new StoreUnavailable(last);
+    await Promise.race([opened, late]);
     return client;
   } catch (error) {
     client.close();
     throw error;
-  } finally {
-    over.abort();
   }
 }
