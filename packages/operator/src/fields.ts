@@ -159,7 +159,7 @@ function textOf(field: DescField, value: unknown): string | undefined {
   if (value === undefined || value === "" || value === false) return undefined;
   if (value === true) return "yes";
   if (field.enum) return enumText(field.enum, value as number);
-  if (field.fieldKind === "map") return mapText(value as { readonly [key: string]: string }) || undefined;
+  if (field.fieldKind === "map") return entriesOf(value as { readonly [key: string]: string }).join(", ") || undefined;
   if (field.fieldKind === "list") return (value as unknown[]).join(", ") || undefined;
   if (field.message) return messageText(field.message, value);
   return String(value);
@@ -174,10 +174,6 @@ function messageText({ typeName }: DescMessage, value: unknown): string | undefi
   if (typeName === "google.protobuf.Duration") return durationText(durationMs(value as Duration));
   if (typeName === EnvironmentNameSchema.typeName) return formatEnvironmentName(value as EnvironmentName);
   return JSON.stringify(value);
-}
-
-function mapText(map: { readonly [key: string]: string }): string {
-  return entriesOf(map).join(", ");
 }
 
 /** Formats the entries of a map, each as `a=1`. */
