@@ -9,7 +9,7 @@ import { findRuntimes, type RuntimeInfo } from "../runtimes.ts";
 import { API_TOKEN, onStage, type Stage } from "../stage.ts";
 import { GRPC, PROTOCOLS, type Protocol, REST_HTTP2, type Reads, readsOf } from "./load.ts";
 import { type Floods, offered, PROMPT_MS, timeOf, type Worker } from "./offered.ts";
-import { OTHER_TOKEN, startOther } from "./other.ts";
+import { OTHER_TOKEN, type OtherProtocol, startOther } from "./other.ts";
 import { slowShard, TENANT_TOKENS } from "./slow-shard.ts";
 
 const GROUPS = Array.from({ length: 300 }, (_, i) => `group-${i}`);
@@ -34,8 +34,9 @@ export async function main(args: readonly string[]): Promise<void> {
   const parts = [
     `${describeMachine(runtimes)}. One worker has its own core. Redis and the loads share the other core. Each load ` +
       `takes ${seconds} s. **Other caller**: a client with its own API token. It makes 50 calls per second over each ` +
-      "HTTP version, also before and after the load. **Busy**: share of the worker's core that is in use. If the " +
-      "share is below 90 %, the load generator is the bottleneck. **Memory**: peak resident memory. **Recovered " +
+      "HTTP version, also before and after the load. **In the worker**: the worker's own measure of these calls, " +
+      "without their wait in the queue. **Busy**: share of the worker's core that is in use. If the share is " +
+      "below 90 %, the load generator is the bottleneck. **Memory**: peak resident memory. **Recovered " +
       `after**: time from the end of the load until a call is answered within ${PROMPT_MS} ms. h2load opens only as ` +
       "many streams as the worker allows, and the p99 excludes the wait for a stream. A gRPC refusal or error has " +
       "HTTP status 200, like an answer. So the table derives the number of refusals from the total size of all " +
@@ -47,7 +48,7 @@ export async function main(args: readonly string[]): Promise<void> {
     for (const runtime of runtimes) {
       const protocols = isQuick && runtime.runtime === "deno" ? [GRPC] : PROTOCOLS;
       for (const protocol of protocols) {
-        await withWorker(stage, runtime, { seconds }, async (worker) => {
+        await withWorker(stage, runtime, { seconds, other: otherThan(protocol) }, async (worker) => {
           const title = `${protocol.title}, ${runtime.title}`;
           add((await offered(title, worker, { peak: await readsFor(worker, protocol, stage) }, floods)).text);
         });
@@ -97,6 +98,8 @@ async function withWorker<T>(
   { runtime }: RuntimeInfo,
   options: {
     readonly seconds: number;
+    /** Protocol of the observed caller. Must differ from the protocol of the load. Default: Connect */
+    readonly other?: OtherProtocol;
     /**
      * Client address of the observed caller, in the header that a proxy would send. If undefined, the observed caller
      * sends no such header.
@@ -107,19 +110,23 @@ async function withWorker<T>(
   },
   work: (worker: Worker) => Promise<T>,
 ): Promise<T> {
-  const { seconds, address, tokens = [], settings } = options;
+  const { seconds, other: protocol = "connect", address, tokens = [], settings } = options;
   const all = [`bench/Customer=${API_TOKEN}`, `other/Customer=${OTHER_TOKEN}`, ...tokens].join(",");
   // `npm start` and the image set NODE_OPTIONS in the same way. Deno ignores this variable.
   const NODE_OPTIONS = "--max-semi-space-size=32";
   const server = await stage.start(serviceRow(runtime), { API_TOKENS: all, NODE_OPTIONS, ...settings });
   for (const group of GROUPS) await timeOf(server, group);
-  const other = await startOther(server, address);
+  const other = await startOther(server, { protocol, address });
   try {
     return await work({ server, other, seconds });
   } finally {
     await other.stop();
     await server.stop();
   }
+}
+
+function otherThan({ key }: Protocol): OtherProtocol {
+  return key === "connectGet" ? "rest" : "connect";
 }
 
 function readsFor({ server }: Worker, protocol: Protocol, { folder }: Stage): Promise<Reads> {

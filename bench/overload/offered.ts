@@ -2,7 +2,7 @@ import { table, whole } from "../report.ts";
 import type { BenchServer } from "../servers.ts";
 import { API_TOKEN } from "../stage.ts";
 import { closedLoop, type Load, type Outcomes, openLoop, PEAK, type Reads, run } from "./load.ts";
-import { lostOf, type Observed, type OtherCaller, p99Of } from "./other.ts";
+import { handlingP99, lostOf, type Observed, type OtherCaller, p99Of } from "./other.ts";
 
 export const PROMPT_MS = 50;
 const RECOVERY_TIMEOUT_MS = 30_000;
@@ -25,6 +25,8 @@ export interface Floods {
 interface Measured extends Outcomes {
   readonly load: Load;
   readonly other: Observed;
+  /** p99 of the observed caller's calls, measured by the worker, in milliseconds. Excludes the wait in the queue. */
+  readonly otherHandling: number;
   readonly cpuSeconds: number;
   readonly busy: number;
   readonly peakMiB: number;
@@ -47,8 +49,10 @@ export async function offered(
   // The first calls are slow because the runtime has not compiled the code.
   await run(reads, PEAK, seconds);
   await other.observed();
+  const before = await other.completed();
   await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   const quiet = await other.observed();
+  const quietHandling = handlingP99(before, await other.completed());
   const first = await measure(worker, reads, PEAK);
   const peak = first.answeredPerSecond;
   // The CPU time includes the second of warm-up, so the number of calls must include this second as well.
@@ -66,7 +70,8 @@ export async function offered(
   const text = [
     `## ${title}`,
     `Peak: ${whole(peak)} calls per second, at ${micros.toFixed(0)} µs of CPU each. Quiet p99 of the other caller: ` +
-      `${ms(p99Of(quiet.http1))} ms over HTTP/1.1, ${ms(p99Of(quiet.http2))} ms over HTTP/2.`,
+      `${ms(p99Of(quiet.http1))} ms over HTTP/1.1, ${ms(p99Of(quiet.http2))} ms over HTTP/2, ${ms(quietHandling)} ms ` +
+      "in the worker.",
     table(
       COLUMNS,
       rows.map((row) => cellsOf(row, peak, seconds)),
@@ -78,6 +83,7 @@ export async function offered(
 const COLUMNS = [
   ...["load", ">offered per second", ">answered", ">share of the peak", ">refused", ">failed in total"],
   ...[">p99 of answers, ms", ">other caller: p99 over HTTP/1.1, ms", ">p99 over HTTP/2, ms", ">p99 over both, ms"],
+  ...[">p99 in the worker, ms"],
   ...[">refused or failed", ">busy", ">memory, MiB", ">recovered after, ms"],
 ];
 
@@ -89,7 +95,7 @@ function cellsOf(row: Measured, peak: number, seconds: number): string[] {
     whole(load.perSecond ?? answeredPerSecond + refusedPerSecond + failed / seconds),
     ...[whole(answeredPerSecond), `${whole((100 * answeredPerSecond) / peak)} %`],
     ...[whole(refusedPerSecond), whole(failed)],
-    ...[row.p99, p99Of(http1), p99Of(http2), p99Of(http1, http2)].map(ms),
+    ...[row.p99, p99Of(http1), p99Of(http2), p99Of(http1, http2), row.otherHandling].map(ms),
     ...[whole(lostOf(other)), `${whole(100 * row.busy)} %`, whole(row.peakMiB), whole(row.recoveredMs)],
   ];
 }
@@ -97,13 +103,15 @@ function cellsOf(row: Measured, peak: number, seconds: number): string[] {
 async function measure({ server, other, seconds }: Worker, reads: Reads, load: Load): Promise<Measured> {
   server.forgetPeak();
   await other.observed();
+  const before = await other.completed();
   const [began, cpu] = [performance.now(), server.cpuSeconds()];
   const outcomes = await run(reads, load, seconds);
   const cpuSeconds = server.cpuSeconds() - cpu;
   const busy = cpuSeconds / ((performance.now() - began) / 1000);
+  const otherHandling = handlingP99(before, await other.completed());
   const recoveredMs = await untilPrompt(server);
   const peakMiB = server.peakMiB();
-  return { ...outcomes, load, cpuSeconds, busy, peakMiB, recoveredMs, other: await other.observed() };
+  return { ...outcomes, load, cpuSeconds, busy, peakMiB, recoveredMs, otherHandling, other: await other.observed() };
 }
 
 /**

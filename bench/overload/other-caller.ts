@@ -10,7 +10,7 @@ import type { Observed, ObservedCalls, OtherCalls } from "./other.ts";
 const INTERVAL_MS = 1000 / 50;
 const TIMEOUT_MS = 20_000;
 
-const { http1, http2, path, headers } = JSON.parse(process.argv[2] as string) as OtherCalls;
+const { http1, http2, method, path, headers, body } = JSON.parse(process.argv[2] as string) as OtherCalls;
 // "fifo" uses the connections in turn, so that the server does not close any connection as idle.
 const agent = new Agent({ keepAlive: true, maxSockets: 32, scheduling: "fifo" });
 let session: ClientHttp2Session | undefined;
@@ -24,17 +24,17 @@ function none(): ObservedCalls {
 
 function over1(signal: AbortSignal): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
-    const sent = request(`${http1}${path}`, { agent, headers, signal }, (response) => {
+    const sent = request(`${http1}${path}`, { agent, method, headers, signal }, (response) => {
       response.resume().on("error", reject);
       response.on("end", () => resolve(response.statusCode));
     });
-    sent.on("error", reject).end();
+    sent.on("error", reject).end(body);
   });
 }
 
 function over2(signal: AbortSignal): Promise<number | undefined> {
   if (session === undefined || session.closed || session.destroyed) session = connect(http2).on("error", () => {});
-  const stream = session.request({ ...headers, ":path": path }, { signal });
+  const stream = session.request({ ...headers, ":method": method, ":path": path }, { signal });
   return new Promise((resolve, reject) => {
     let status: number | undefined;
     stream.on("response", (answer) => {
@@ -42,7 +42,7 @@ function over2(signal: AbortSignal): Promise<number | undefined> {
     });
     stream.on("error", reject);
     stream.on("close", () => resolve(status));
-    stream.resume();
+    stream.resume().end(body);
   });
 }
 

@@ -1,5 +1,7 @@
 import { join } from "node:path";
 import { startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { DURATION_BUCKETS, quantileOf } from "../../src/observability/history.ts";
+import { type Call, calls } from "../calls.ts";
 import { BUILD_FOLDER } from "../runtimes.ts";
 import type { BenchServer } from "../servers.ts";
 import { quantile } from "../statistics.ts";
@@ -10,9 +12,16 @@ export const OTHER_TOKEN = "bench-b3RoZXItdG9rZW4tb2YtdGhlLWJlbmNo";
 export interface OtherCalls {
   readonly http1: string;
   readonly http2: string;
+  readonly method: string;
   readonly path: string;
   readonly headers: { readonly [name: string]: string };
+  readonly body: string | undefined;
 }
+
+/** Protocol of the observed caller. In the worker's metrics, it separates this caller's calls from the load's. */
+export type OtherProtocol = "rest" | "connect";
+
+const KEYS = { rest: "restGet", connect: "connectGet" } as const;
 
 export interface ObservedCalls {
   readonly times: number[];
@@ -30,19 +39,35 @@ export interface Observed {
 export interface OtherCaller {
   /** Waits for the calls in flight. Returns the results since the previous call of this function. */
   observed(): Promise<Observed>;
+  /**
+   * Returns the number of calls that the worker has completed since its start, by duration in the worker. The elements
+   * are the buckets of `DURATION_BUCKETS`.
+   */
+  completed(): Promise<number[]>;
   stop(): Promise<unknown>;
 }
 
-/** Starts the observed caller on the same core as this process. */
-export async function startOther(server: BenchServer, address?: string): Promise<OtherCaller> {
-  const calls: OtherCalls = {
+/**
+ * Starts the observed caller on the same core as this process.
+ *
+ * @param address client address in the header that a proxy would send. Default: no such header
+ */
+export async function startOther(
+  server: BenchServer,
+  { protocol, address }: { readonly protocol: OtherProtocol; readonly address?: string | undefined },
+): Promise<OtherCaller> {
+  const subject = { apiToken: OTHER_TOKEN, readId: "other", writtenId: "", userGroupToken: "" };
+  const { path, headers, body } = calls(subject).get(KEYS[protocol]) as Call;
+  const made: OtherCalls = {
     http1: server.url(1),
     http2: server.url(2),
-    path: "/api/user?user_group_id=other",
-    headers: { authorization: `Token ${OTHER_TOKEN}`, ...(address && { "x-forwarded-for": address }) },
+    method: body ? "POST" : "GET",
+    path,
+    headers: { ...headers, ...(address && { "x-forwarded-for": address }) },
+    body: body && Buffer.from(body).toString(),
   };
   const program = join(BUILD_FOLDER, "overload/other-caller.js");
-  const child = startProcess([process.execPath, program, JSON.stringify(calls)]);
+  const child = startProcess([process.execPath, program, JSON.stringify(made)]);
   let reports = 0;
   const observed = async () => {
     const number = reports++;
@@ -52,7 +77,24 @@ export async function startOther(server: BenchServer, address?: string): Promise
     });
     return JSON.parse(line) as Observed;
   };
-  return { observed, stop: () => child.stop() };
+  return { observed, completed: () => completed(server, protocol), stop: () => child.stop() };
+}
+
+async function completed(server: BenchServer, protocol: OtherProtocol): Promise<number[]> {
+  const metrics = await (await fetch(`${server.url(1)}/metrics`)).text();
+  const isBucket = (line: string) =>
+    line.startsWith("grpc_server_handling_seconds_bucket{") &&
+    line.includes('grpc_method="GetUserGroup"') &&
+    line.includes(`protocol="${protocol}"`);
+  const atMost = metrics.split("\n").flatMap((line) => (isBucket(line) ? Number(line.split(" ").at(-1)) : []));
+  if (atMost.length !== DURATION_BUCKETS.length + 1) throw new Error(`no durations of ${protocol} in the metrics`);
+  return atMost.map((count, i) => count - (atMost[i - 1] ?? 0));
+}
+
+/** Returns the p99 of the durations between two results of `OtherCaller.completed`, in milliseconds. */
+export function handlingP99(before: readonly number[], after: readonly number[]): number {
+  const counts = after.map((count, i) => count - (before[i] as number));
+  return 1000 * (quantileOf(counts, 0.99) ?? Number.NaN);
 }
 
 export function p99Of(...observed: readonly ObservedCalls[]): number {
