@@ -113,9 +113,13 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
   const found = unreachable(url, error, connection.unusedProxy);
   if (found) {
     const isLate = found.fault === "reset";
+    // A service that requires a client certificate can close the connection before Node reads the TLS alert.
+    const mayNeedCertificate = isLate && url.protocol === "https:" && connection.cert === undefined;
     return new Failure(found.message, {
       exitCode: EXIT.unavailable,
-      hint: found.hint,
+      hint: mayNeedCertificate
+        ? "give --cert-file FILE and --key-file FILE if the service requires a client certificate, or try again"
+        : found.hint,
       ...(isLate && { requestId, outcome }),
       cause: error,
     });
