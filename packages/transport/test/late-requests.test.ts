@@ -12,8 +12,8 @@ describe("a request that does not arrive in time", () => {
   let url: string;
   const refusals: Refusal[] = [];
   beforeAll(async () => {
-    const limits = { ...DEFAULT_LIMITS, headerTimeoutMs: 100, arrivalTimeoutMs: 200 };
-    const timeouts = { headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 50 };
+    const limits = { ...DEFAULT_LIMITS, headerTimeoutMs: 1000, arrivalTimeoutMs: 1500 };
+    const timeouts = { headersTimeout: 1000, requestTimeout: 1500, connectionsCheckingInterval: 50 };
     const refuse: Refuse = (refusal) => {
       refusals.push(refusal);
       const { kind } = refusal;
@@ -44,7 +44,7 @@ describe("a request that does not arrive in time", () => {
     expect(head).toMatch(/^connection: close\r?$/m);
     expect(head).toMatch(/^content-length: 15\r?$/m);
     expect(body).toBe("request-timeout");
-    expect(refusals.at(-1)).toEqual({ kind: "request-timeout", headerMs: 100, requestMs: 200 });
+    expect(refusals.at(-1)).toEqual({ kind: "request-timeout", headerMs: 1000, requestMs: 1500 });
   });
 
   it("is ended without a second answer if an answer has begun", async () => {
