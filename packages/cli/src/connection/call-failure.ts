@@ -67,19 +67,18 @@ const HINTS: { readonly [reason: string]: string } = {
   INTERNAL: "ask the operator of the service to find the request id in the log of the service",
 };
 
-/**
- * Converts a `ConnectError` to a `Failure`. Returns any other error unchanged.
- *
- * @param options `mayRepeat`: whether a retry is safe even if the service has already executed the call
- */
-export function callFailure(
-  error: unknown,
-  connection: Connection,
-  { mayRepeat }: { readonly mayRepeat: boolean },
-): unknown {
+interface CallOptions {
+  /** Whether a retry is safe even if the service has already executed the call. */
+  readonly mayRepeat: boolean;
+  /** The timeout of the call, in milliseconds. Default: the timeout of the connection, which `--timeout` sets. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** Converts a `ConnectError` to a `Failure`. Returns any other error unchanged. */
+export function callFailure(error: unknown, connection: Connection, options: CallOptions): unknown {
   if (!(error instanceof ConnectError)) return error;
   const details = failureDetails(error);
-  return details ? answered(error, details) : unanswered(error, connection, mayRepeat ? undefined : "unknown");
+  return details ? answered(error, details) : unanswered(error, connection, options);
 }
 
 function answered(error: ConnectError, { reason, outcome, violations }: FailureDetails): Failure {
@@ -106,8 +105,9 @@ function hintOf(
   return "try again";
 }
 
-function unanswered(error: ConnectError, connection: Connection, outcome: "unknown" | undefined): Failure {
-  const { url, timeoutMs } = connection;
+function unanswered(error: ConnectError, connection: Connection, { mayRepeat, timeoutMs }: CallOptions): Failure {
+  const { url } = connection;
+  const outcome = mayRepeat ? undefined : "unknown";
   const where = urlText(connection);
   const requestId = requestIdOf(error);
   const found = unreachable(url, error, connection.unusedProxy);
@@ -127,9 +127,9 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
   if (error.code === Code.Canceled || error.cause instanceof Interrupted)
     return new Failure("interrupted", { exitCode: EXIT.failed, outcome, cause: error });
   if (error.code === Code.DeadlineExceeded)
-    return new Failure(`${where} did not answer within ${timeoutMs} ms`, {
+    return new Failure(`${where} did not answer within ${timeoutMs ?? connection.timeoutMs} ms`, {
       exitCode: EXIT.unavailable,
-      hint: "give a longer --timeout",
+      hint: timeoutMs === undefined ? "give a longer --timeout" : "try again later",
       requestId,
       outcome,
       cause: error,

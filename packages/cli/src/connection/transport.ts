@@ -45,11 +45,11 @@ export function openTransport(connection: Connection, options: TransportOptions)
   });
   return {
     ...transport,
-    unary: async (method, ...rest) => {
+    unary: async (method, signal, timeoutMs, ...rest) => {
       try {
-        return await transport.unary(method, ...rest);
+        return await transport.unary(method, signal, timeoutMs, ...rest);
       } catch (error) {
-        throw callFailure(error, connection, { mayRepeat: isRepeatable(method) });
+        throw callFailure(error, connection, { mayRepeat: isRepeatable(method), timeoutMs });
       }
     },
   };
