@@ -2,7 +2,7 @@ import { closeLater } from "@user-group-service/testing/opened";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { type Network, parseNetwork } from "../src/domain/client-address.ts";
-import type { Environment } from "../src/domain/environment.ts";
+import { ENVIRONMENT_NUMBERS, type Environment } from "../src/domain/environment.ts";
 import type { DeliveryOutcome, NewWebhook } from "../src/domain/webhook.ts";
 import { redisAuditTrail } from "../src/store/audit-trail.ts";
 import type { StoreClient } from "../src/store/connection/client.ts";
@@ -36,7 +36,10 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
   /** Creates an environment with an endpoint. `newEngine` starts the engine of a worker. */
   const setUp = async (answer?: Answer) => {
     const client = await open();
-    const environment = await newEnvironment({ number: 1 + Math.floor(Math.random() * 4_000_000) }, redisOf(client));
+    const environment = await newEnvironment(
+      { number: 1 + Math.floor(Math.random() * (ENVIRONMENT_NUMBERS - 1)) },
+      redisOf(client),
+    );
     const receiver = await newReceiver(answer);
     const deps = { client, cipher: new TokenCipher(RING), audit: AUDIT };
     const webhooks = redisWebhooks(deps);
