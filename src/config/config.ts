@@ -181,8 +181,8 @@ function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
 }
 
 /**
- * Finds variables whose names differ from a setting only in case, underscores, a missing `_FILE` at the end or, if the
- * name of the setting is long, a few letters.
+ * Finds variables whose names differ from a setting only in case, in underscores, or in a missing `_FILE` at the end.
+ * If the name of the setting is long, a few letters may differ as well.
  */
 function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);

@@ -246,7 +246,7 @@ const STORE_FAULTS = {
 
 export type StoreFault = keyof typeof STORE_FAULTS;
 
-/** The store did not answer in time, or refused the call. The change may be committed, but only before this error. */
+/** The store did not answer in time, or refused the call. After this error, the store no longer commits the change. */
 export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE", {
   text: "the store does not answer; try again",
 }) {

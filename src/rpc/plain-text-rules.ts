@@ -87,7 +87,7 @@ function textCheck(
   };
 }
 
-/** Returns whether a list, map or message field is empty, so that rules could not apply to its content. */
+/** Returns whether a list, map or message field is empty. If it is empty, no rule applies to its content. */
 const isEmpty: IsSure = (value) => {
   if (value === undefined) return true;
   if (typeof value !== "object" || value === null || "$typeName" in value) return false;

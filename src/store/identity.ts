@@ -102,7 +102,11 @@ export class StoreIdentity implements DataCheck {
     return first?.value ?? layout;
   }
 
-  /** Writes Redis' clock to `TIME_KEY`. A wait for replicas would delay changes. @throws StoreUnavailable */
+  /**
+   * Writes Redis' clock to `TIME_KEY`. Does not wait for replicas, because the wait would delay changes.
+   *
+   * @throws StoreUnavailable
+   */
   async noteTime(): Promise<void> {
     if (this.#fault !== undefined) return;
     const [time] = await this.#deps.client.ask("identity", NOTE_TIME, { format: FORMAT_KEY, time: TIME_KEY });

@@ -10,7 +10,7 @@ interface Answer {
   readonly new_customer?: boolean;
   readonly new_user_group?: boolean;
   readonly user_group: HostedUserGroup;
-  /** A group in a response, as in the newer documentation. */
+  /** The group, in responses that follow the newer documentation of the hosted service. */
   readonly customer: { readonly token: string };
   readonly jwt: string;
 }

@@ -185,7 +185,7 @@ class Source implements ViewerSessionSource {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
 
-  /** Renews a session that is due, because timers may have stopped while the machine slept or the page was hidden. */
+  /** Renews the session if it is due. While the machine slept or the page was hidden, timers may have stopped. */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible" || this.#isDisposed) return;
     const held = this.#current();

@@ -87,7 +87,7 @@ export async function http2On(
 /**
  * Waits for the response on a stream.
  *
- * @param until if `end`, waits only for the end of the response. If `close`, waits until the request has ended as well
+ * @param until `end` waits for the end of the response. `close` also waits for the end of the request
  * @throws if the stream fails or is reset before the response
  */
 export function answerOn(stream: ClientHttp2Stream, until: "end" | "close" = "close"): Promise<HttpAnswer> {

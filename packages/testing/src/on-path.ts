@@ -13,7 +13,7 @@ export function onPath(program: string): string | undefined {
  * Returns the path of a program that some tests need. If the program is missing, prints that these tests are skipped,
  * and returns undefined.
  *
- * @param tests subject and verb of the message, such as "the tests in a browser are"
+ * @param tests the beginning of the message, such as "the tests in a browser are"
  * @throws if the program is missing and the environment variable CI is "true"
  */
 export function orLeaveOut(program: string, tests: string): string | undefined {

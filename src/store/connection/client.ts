@@ -54,7 +54,7 @@ export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 /** The share of a call's remaining time in which Redis may start a change. The answer must arrive in the rest. */
 const CHANGE_SHARE = 0.9;
 
-/** The number of checks for expired calls within one timeout. The interval is at least 5 ms and at most 50 ms. */
+/** How often the client checks for expired calls during one timeout. The interval is 5 ms to 50 ms. */
 const CHECKS = 20;
 
 /** The maximum number of attempts of a change. A change that reached Redis after its deadline is sent again. */

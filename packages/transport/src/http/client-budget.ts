@@ -60,7 +60,7 @@ const SEARCHED = 32;
 export class ClientBudget {
   readonly #max: number;
   readonly #clients = new Map<string | undefined, Client>();
-  /** The clients by their number of units, without proxies. A proxy never loses a holding to other clients. */
+  /** All clients except proxies, by their number of units. A proxy never loses a holding to other clients. */
   readonly #byUnits = new Map<number, Set<Client>>();
   /** An upper bound of the units of any client. `#largest` lowers this bound. */
   #mostUnits = 0;

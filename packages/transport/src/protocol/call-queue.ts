@@ -257,7 +257,7 @@ export class CallQueue {
   #measure(): void {
     const ms = performance.now() - this.#measuredSince;
     if (ms < RATE_INTERVAL_MS) return;
-    // If two intervals have passed, no call was waiting for a part of this time, so the rate would be too low.
+    // After more than two intervals, the queue was empty for a while. In this case, the rate would be too low.
     if (ms < 2 * RATE_INTERVAL_MS) this.#perSecond = (1000 * this.#ended) / ms;
     this.#measuredSince += ms;
     this.#ended = 0;
