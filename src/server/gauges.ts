@@ -13,15 +13,19 @@ import type { StoreIdentity } from "../store/identity.ts";
 
 interface GaugeSources {
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
-  /** A Redis client with a short timeout, which fails before the scrape of the monitor times out. */
+  /** A Redis client with a short timeout. It fails before the scrape of the monitor times out. */
   readonly client: StoreClient;
+  /** Undefined if the service uses the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly issued: Pick<IssuedTokens, "expiringFirst">;
   readonly readiness: Pick<Readiness, "is">;
 }
 
-/** The time for which the memory usage of Redis is cached, in milliseconds, because INFO is expensive. */
+/**
+ * The time for which the memory usage of Redis is cached, in milliseconds. Clients may read the metrics often, and INFO
+ * is expensive.
+ */
 const MEMORY_KEPT_MS = 5000;
 
 export function addGauges(
@@ -49,17 +53,29 @@ export function addGauges(
     read: () =>
       cipher.ring.map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),
   });
+  // A file of a setting can contain hundreds of certificates, and each takes 0.2 ms to parse.
+  const parsed = new Map<string, { readonly pem: string; readonly expireTime: number }>();
+  const expireTimeOf = (setting: string, pem: string): number => {
+    const known = parsed.get(setting);
+    if (known?.pem === pem) return known.expireTime;
+    const expireTime = earliestExpiryOf(pem);
+    parsed.set(setting, { pem, expireTime });
+    return expireTime;
+  };
   metrics.gauge({
     name: "ugs_certificate_expire_time_seconds",
     help: "Earliest expiry time of the certificates in the file of a setting, in seconds since 1970",
     ofWorkers: "min",
     read() {
       const { tls, redisCa } = settings();
-      return [
+      const settingsInPem = [
         ["TLS_CERT_FILE", tls?.cert],
         ["TLS_CLIENT_CA_FILE", tls?.clientCa],
         ["REDIS_CA_FILE", redisCa],
-      ].flatMap(([setting, pem]) => (pem ? [{ labels: { setting }, value: earliestExpiryOf(pem) / 1000 }] : []));
+      ] as const;
+      return settingsInPem.flatMap(([setting, pem]) =>
+        pem ? [{ labels: { setting }, value: expireTimeOf(setting, pem) / 1000 }] : [],
+      );
     },
   });
   metrics.gauge({

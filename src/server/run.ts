@@ -30,19 +30,26 @@ import { announce, endUnusable, isLoopback, warnOfSettings } from "./start-messa
 import { openForks, Supervisor } from "./supervisor.ts";
 import { answerData, isReporter, notifySupervisor, requestData, worker } from "./worker.ts";
 
-/** The time that a worker waits for the supervisor, in milliseconds. The supervisor waits less for the workers. */
+/**
+ * The time that a worker waits for the metrics of all workers or for the history, in milliseconds. The time is longer
+ * than the timeout of the supervisor.
+ */
 const METRICS_TIMEOUT_MS = 6000;
 
-/** The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes wait longer. */
+/** The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes usually wait longer. */
 const PROBE_TIMEOUT_MS = 2000;
 
-/** The minimum time between two log lines for an error code of unauthenticated clients, in milliseconds. */
+/**
+ * The minimum time between two log lines about failed calls of unauthenticated clients, in milliseconds. Applies to
+ * each error code separately.
+ */
 const UNKNOWN_INTERVAL_MS = 60_000;
 
 /**
  * Opens the service, and listens. If Redis does not answer within `WAIT_MS`, the service listens anyway, but is not
- * ready. When the service can use the data in Redis, it announces the URL, or a worker reports it to the supervisor.
- * `close` of the result stops accepting connections, and finishes the calls in flight within the shutdown timeout.
+ * ready. When the service can use the data in Redis, it announces the URL. For workers, the supervisor announces the
+ * URL. `close` of the result stops accepting connections, finishes the calls in flight, and closes everything within
+ * the shutdown timeout.
  *
  * @throws StoreMisconfigured, or the error of `listen`
  */
@@ -61,16 +68,16 @@ export async function run(config: Config): Promise<{ close(): Promise<void> }> {
     // The idle time after which a shutdown closes an HTTP/1.1 connection, in milliseconds.
     const quietMs = Math.min(1000, config.shutdownTimeoutMs / 10);
     const serve = async (options: ServeOptions, at: ListenOptions, suffix = "") => {
-      await requireListenPermission(at.host, at.port);
       const port = await serveNode(options, at);
       lifecycle.onClose(`connections${suffix}`, () => port.destroy());
       lifecycle.onClose(`calls in flight${suffix}`, () => port.drain(quietMs));
       return port;
     };
+    const { host, metricsPort, reusePort } = listen;
+    for (const port of [listen.port, metricsPort]) if (port !== undefined) await requireListenPermission(host, port);
     const started = service.start();
     const isWaiting = await Promise.race([started.then(() => false), pause(WAIT_MS, true, { ref: false })]);
     // The metrics port opens first and closes last, so /readyz reports the shutdown while the service drains.
-    const { host, metricsPort, reusePort } = listen;
     const operations =
       metricsPort === undefined
         ? undefined
@@ -79,6 +86,7 @@ export async function run(config: Config): Promise<{ close(): Promise<void> }> {
     const onConnectionError = (error: Error) =>
       logger.error(errorFields(error), "the service cannot accept a connection");
     const port = await serve(app.service, { ...listen, onConnectionError });
+    // Only this machine can connect to a loopback address, so the URL of the port is the public URL.
     if (isLoopback(config.host)) sessions.publicUrl ??= port.url;
     lifecycle.onClose("streams", endStreams);
     const files = watchFiles(config, {
@@ -125,7 +133,11 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
   return supervisor;
 }
 
-/** Opens all resources except the ports. Nothing is served before `service.start`. @throws StoreMisconfigured */
+/**
+ * Opens all resources except the ports. The service serves no request until `service.start` has resolved.
+ *
+ * @throws StoreMisconfigured
+ */
 export async function open(config: Config, { log, lifecycle }: { readonly log: Log; readonly lifecycle: Lifecycle }) {
   const { logger } = log;
   const metrics = new Metrics(worker && (() => requestData(process, "all metrics", METRICS_TIMEOUT_MS)));
