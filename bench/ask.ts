@@ -7,7 +7,7 @@ export async function ask(url: string, call: Call, body = call.body): Promise<{ 
   const send = call.http === 2 ? http2 : http1;
   const request = { method: body ? "POST" : "GET", headers: call.headers, body };
   const { status, headers, trailers, body: bytes } = await send(url, call.path, request);
-  const grpcStatus = trailers["grpc-status"] ?? headers["grpc-status"] ?? "0";
+  const grpcStatus = trailers["grpc-status"] ?? headers["grpc-status"] ?? (call.http === 2 ? undefined : "0");
   if (status !== 200 || grpcStatus !== "0")
     throw new Error(`${call.title}: HTTP ${status}, grpc-status ${grpcStatus}: ${bytes}`);
   return { answer: call.read(bytes), bytes: bytes.byteLength };

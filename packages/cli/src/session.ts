@@ -6,7 +6,10 @@ import { Output } from "./output/output.ts";
 import { type Connection, type GlobalOptions, Settings } from "./settings.ts";
 import type { Shell } from "./shell.ts";
 
-/** Clients of the service. A failed call throws a `Failure`. */
+/**
+ * Clients of the service. A failed unary call throws a `Failure`. A failed stream throws a `ConnectError`, which
+ * `callFailure` converts.
+ */
 export interface Clients {
   readonly connection: Connection;
   readonly admin: Client<typeof AdminService>;
@@ -41,7 +44,7 @@ export function clientsOf(connection: Connection, options: TransportOptions): Cl
   return {
     connection,
     admin: createClient(AdminService, transport),
-    adminOnce: createClient(AdminService, openTransport(connection, { ...options, isRetrying: false })),
+    adminOnce: createClient(AdminService, openTransport(connection, { ...options, isRetrying: false, isJson: true })),
     call: async (method, request) => {
       const { message } = await transport.unary(method, undefined, undefined, undefined, request as never);
       return message;

@@ -80,7 +80,7 @@ describe("ugs with a TLS service", () => {
     expect((await ping(mutual.url, "--ca-file", ca.certFile, ...shown)).code).toBe(0);
     for (const [args, words] of [
       [shown, /\n {2}give --ca-file FILE/],
-      [["--ca-file", ca.certFile], /\n {2}give --cert-file/],
+      [["--ca-file", ca.certFile], /give --cert-file/],
       [["--ca-file", untrusted.certFile, ...shown], /\n {2}give --ca-file FILE/],
       [["--ca-file", ca.certFile, ...shown, "--server-name", "else.example"], /\n.*--server-name/],
       [["--ca-file", ca.certFile, "--cert-file", client.certFile], /--cert-file and --key-file/],
@@ -175,6 +175,24 @@ describe("ugs without a service", () => {
       expect(runs[i]?.stderr).toMatch(words);
     }
     expect(runs[4]?.stderr).toMatch(/does not have this call\n {2}check the URL.*older than this ugs/);
+  });
+
+  it.each([
+    ["ping"],
+    ["whoami"],
+    ["group", "delete", "acme", "--yes"],
+    ["token", "create", "--role", "read", "--name", "x"],
+    ["env", "delete", "acme", "--yes"],
+    ["keys", "rotate"],
+    ["export"],
+  ])("does not accept the JSON of another server as an answer: %s %s", async (...command) => {
+    const other = createServer(
+      (_, response) => void response.writeHead(200, { "content-type": "application/json" }).end('{"message":"ok"}'),
+    );
+    const env = { UGS_TOKEN: `ugk_${"a".repeat(40)}` };
+    const { code, stdout, stderr } = await ugs([...command, "--url", await newListener(other)], { env });
+    expect({ code, stdout }).toEqual({ code: 6, stdout: "" });
+    expect(stderr).toContain("is not the User Group Service");
   });
 
   it("reports a configured proxy that Node does not use", async () => {

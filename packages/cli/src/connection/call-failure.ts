@@ -118,7 +118,7 @@ function unanswered(error: ConnectError, connection: Connection, { mayRepeat, ti
     return new Failure(found.message, {
       exitCode: EXIT.unavailable,
       hint: mayNeedCertificate
-        ? "give --cert-file FILE and --key-file FILE if the service requires a client certificate, or try again"
+        ? "try again; if the service requires a client certificate, give --cert-file FILE and --key-file FILE"
         : found.hint,
       ...(isLate && { requestId, outcome }),
       cause: error,
@@ -145,10 +145,17 @@ function unanswered(error: ConnectError, connection: Connection, { mayRepeat, ti
   });
 }
 
-/** The codes of the HTTP statuses 500, 502, 503 and 504. A proxy that returns them may have forwarded the call. */
+/**
+ * The Connect codes of the HTTP statuses 500, 502, 503 and 504. A proxy that returns one of these statuses may have
+ * forwarded the call, so the outcome of the call is unknown.
+ */
 const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, Code.Internal]);
 
-/** Explains why the connection of a call failed or broke. @returns undefined if the call failed for another reason */
+/**
+ * Explains why the connection of a call failed or broke. Returns undefined if the call failed for another reason.
+ *
+ * @param unusedProxy see `unusedProxyOf`
+ */
 export function unreachable(url: URL, error: unknown, unusedProxy: string | undefined) {
   const found = connectionFaultOf(error);
   if (!found) return undefined;

@@ -10,25 +10,29 @@ import { callFailure } from "./call-failure.ts";
 const MAX_TRIES = 4;
 
 export interface TransportOptions {
-  /** If undefined, calls send no token. */
+  /** The token that each call sends. If undefined, calls send no token. */
   readonly token: string | undefined;
   /** Aborts the calls in flight. */
   readonly signal: AbortSignal;
-  /** Whether to retry calls that are safe to repeat. Default: yes. */
+  /** Whether to retry failed calls that are safe to repeat. Default: yes. */
   readonly isRetrying?: boolean;
+  /**
+   * Whether to send JSON. Transfers send JSON, because protobuf-es drops a leading U+FEFF from the strings of binary
+   * messages. Other calls send binary messages, because a server that is not the service can answer with any JSON.
+   */
+  readonly isJson?: boolean;
 }
 
 /**
- * Opens a Connect transport over HTTP/1.1, which every proxy forwards. A failed unary call throws a `Failure`, whose
- * cause is the `ConnectError`.
+ * Opens a Connect transport over HTTP/1.1, which every proxy forwards. A failed unary call throws a `Failure`. The
+ * cause of the `Failure` is the `ConnectError`.
  */
 export function openTransport(connection: Connection, options: TransportOptions): Transport {
   const { url, ca, cert, key, serverName, timeoutMs } = connection;
   const transport = createConnectTransport({
     baseUrl: url.href,
     httpVersion: "1.1",
-    // protobuf-es drops a leading U+FEFF from the strings of binary messages.
-    useBinaryFormat: false,
+    useBinaryFormat: options.isJson !== true,
     defaultTimeoutMs: timeoutMs,
     // The largest responses are pages of groups, with a few MiB at most.
     readMaxBytes: 64 * 1024 * 1024,
