@@ -18,8 +18,8 @@ export function serverCoreTimes(): CoreTimes {
 }
 
 /**
- * Returns the share of time for which the core was busy between two measurements, from 0 to 1. On a virtual machine,
- * the share includes the time for which the core ran other virtual machines.
+ * Returns the share of time for which a core was busy between two measurements, from 0 to 1. On a virtual machine, the
+ * share includes the time for which the core ran other virtual machines.
  */
 export function busyShare(from: CoreTimes, to: CoreTimes): number {
   return 1 - (to.idle - from.idle) / (to.total - from.total);

@@ -105,8 +105,8 @@ async function licenseFiles(folder) {
 /** Returns the distinct copyright notices at the start of files. */
 function noticesIn(sources) {
   const headers = sources.map((text) => HEADER.exec(text)?.[0].trim() ?? "").filter((text) => /copyright/i.test(text));
-  // The notices, the shortest first. If a notice starts with a shorter notice, it only adds details of one file, so it is
-  // omitted.
+  // The notices, the shortest first. If a notice starts with a shorter notice, the longer notice only adds details of
+  // one file, so the longer notice is omitted.
   const notices = [];
   for (const text of headers.sort((a, b) => a.length - b.length)) {
     if (!notices.some((notice) => text.startsWith(notice))) notices.push(text);

@@ -241,7 +241,7 @@ function read(path) {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** Returns the standard output. @throws if the program fails */
+/** Runs a program and returns its standard output. @throws if the program fails */
 function run(program, args, cwd = ROOT, env = process.env) {
   try {
     return execFileSync(program, args, { cwd, env, stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 27 });

@@ -20,7 +20,7 @@ if (worker || !answerCommandLine(process.argv.slice(2))) {
   setTimeout(endProcess, 500).unref();
 }
 
-/** Starts the service, or if `WORKERS` is above 1, a supervisor that starts worker processes. */
+/** Starts the service. If `WORKERS` is above 1, starts a supervisor instead, which starts worker processes. */
 async function start(): Promise<{ close(): Promise<void> }> {
   const config = await loadConfig(process.env);
   return !worker && config.workers > 1 ? supervise(config) : run(config);

@@ -18,7 +18,10 @@ export interface OtherCalls {
   readonly body: string | undefined;
 }
 
-/** Protocol of the observed caller. In the worker's metrics, it separates this caller's calls from the load's. */
+/**
+ * Protocol of the observed caller. In the worker's metrics, the protocol distinguishes the calls of the observed caller
+ * from the calls of the load.
+ */
 export type OtherProtocol = "rest" | "connect";
 
 const KEYS = { rest: "restGet", connect: "connectGet" } as const;
@@ -40,8 +43,9 @@ export interface OtherCaller {
   /** Waits for the calls in flight. Returns the results since the previous call of this function. */
   observed(): Promise<Observed>;
   /**
-   * Returns the number of calls that the worker has completed since its start, by duration in the worker. The elements
-   * are the buckets of `DURATION_BUCKETS`.
+   * Returns the number of completed calls since the start of the worker, by duration in the worker. Counts all
+   * GetUserGroup calls over the protocol of the observed caller. Each element belongs to a bucket of
+   * `DURATION_BUCKETS`. The last element counts calls that took longer than the last bound.
    */
   completed(): Promise<number[]>;
   stop(): Promise<unknown>;

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// Maximum pause after the first failure. For each failure that follows, the maximum doubles.
+	// Maximum pause after the first failure. For each failure that follows, the maximum doubles, up to maxPause for calls
+	// and maxStreamPause for streams.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 2 * time.Second
 )

@@ -89,7 +89,7 @@ func (r *managedResource) Configure(_ context.Context, request resource.Configur
 	r.service = configured(request.ProviderData)
 }
 
-// ImportState imports an API token or a webhook by ID, or ENVIRONMENT/ID.
+// ImportState imports an API token or a webhook by ID, or ENVIRONMENT/ID. environmentResource has its own ImportState.
 func (r *managedResource) ImportState(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
 	environment, id := "", request.ID
 	if end := strings.LastIndex(request.ID, "/"); end >= 0 {

@@ -44,8 +44,8 @@ export interface StaticToken {
 }
 
 /**
- * Authenticates API tokens: those of the settings first, then issued tokens. Tokens are compared by SHA-256 digests, so
- * that the duration of a lookup reveals nothing about a token.
+ * Authenticates API tokens. Compares a token with the tokens of the settings first, and then with the issued tokens.
+ * Tokens are compared by SHA-256 digests, so that the duration of a lookup reveals nothing about a token.
  */
 export class ApiTokens {
   /** The tokens of the settings, by digest. Undefined until the first call of `use`. */
@@ -68,7 +68,9 @@ export class ApiTokens {
     return this.#staticLengths.has(text.length) && this.#static?.has(apiTokenDigest(text)) === true;
   }
 
-  /** Returns the cached owner of a token of the settings. Undefined for other tokens. */
+  /**
+   * Returns the cached owner of a token of the settings. Undefined for other tokens, and if the owner is not cached.
+   */
   ofSettings(token: string): Principal | undefined {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
@@ -91,7 +93,7 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /** Returns the cached owner of a token, even if the token has been revoked. */
+  /** Returns the cached owner of a token, even if the token has been revoked. Undefined if no owner is cached. */
   lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
@@ -99,7 +101,8 @@ export class ApiTokens {
 
   /**
    * Returns the principal of a token. Undefined if the token is unknown. Returns a promise only if the store must be
-   * read, or before the first call of `use`. The promise rejects with StoreUnavailable or RecordUnreadable.
+   * read, or before the first call of `use`. The promise rejects with StoreUnavailable or RecordUnreadable. For a token
+   * of the settings, it rejects with EnvironmentNotFound if the environment is deleted.
    */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (!this.#static)
@@ -129,6 +132,7 @@ const MAX_EXPIRING = 100;
 /** A cached API token. Times are by `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
+  /** From this time, the store must be read again. */
   readonly until: number;
   /** From this time, the next use of the API token is written to the store. */
   noteAt: number;
@@ -143,8 +147,9 @@ interface IssuedTokensDeps {
 }
 
 /**
- * Authenticates issued API tokens by their digests. Caches each result of the store for at most `cacheMs`, or until the
- * token expires or is revoked. Unknown tokens have a separate cache, so that guesses do not evict valid tokens.
+ * Authenticates issued API tokens by their digests. Caches each result of the store for at most `cacheMs`. If the token
+ * expires or is revoked earlier, its result is no longer used. Unknown tokens have a separate cache, so that guessed
+ * tokens do not evict valid tokens.
  */
 export class IssuedTokens implements RevocationListener {
   readonly #deps: IssuedTokensDeps;
@@ -183,7 +188,10 @@ export class IssuedTokens implements RevocationListener {
     return reading ?? this.#share(key);
   }
 
-  /** Returns the cached API token of each environment that expires first, ordered by expiry time. At most 100. */
+  /**
+   * Returns, for each environment, the cached API token that expires first. Returns at most 100 API tokens, ordered by
+   * expiry time.
+   */
   expiringFirst(): BoundPrincipal[] {
     const found = new Map<string, BoundPrincipal>();
     const now = Date.now();

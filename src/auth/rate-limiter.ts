@@ -1,14 +1,17 @@
 import { setBounded } from "../domain/bounded.ts";
 import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 
-/** The maximum number of keys in memory. Another key replaces the key with the oldest window; Redis keeps its count. */
+/**
+ * The maximum number of keys in memory. If this number is reached, a new key replaces the key with the oldest window.
+ * The count of the replaced key stays in Redis.
+ */
 export const MAX_KEYS = 10_000;
 
 interface Usage {
   readonly key: string;
   /** The last total of the counter, plus the uses that the counter has failed to count. */
   counted: number;
-  /** The uses that the request in flight adds to the counter. Each key has at most one request in flight. */
+  /** The number of uses that the request in flight adds to the counter. Each key has at most one request in flight. */
   sent: number;
   waiting: number;
   /** The end of the window, by `performance.now()`. */
@@ -16,9 +19,10 @@ interface Usage {
 }
 
 /**
- * Limits the uses of each key. The process decides by the count in its memory, and adds its uses to the count in Redis
- * in the background. Several workers together may exceed the limit by the uses during one round trip. While Redis
- * fails, each worker adds its uses to the last count that it received from Redis.
+ * Limits the uses of each key. A call does not wait for Redis. The process decides by the count in its memory, and adds
+ * its uses to the count in Redis in the background. A single worker never exceeds the limit. Several workers together
+ * may exceed the limit by the number of uses during one round trip. While Redis fails, each worker adds its uses to the
+ * last count that it received from Redis.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;

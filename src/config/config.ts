@@ -100,7 +100,7 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   const tlsFault = tls && faultOf(tls);
   const { otlpCa, otlpCert, otlpKey, otlpEndpoint, otlpTracesEndpoint = otlpEndpoint } = others;
   const areOtlpFilesRight = areRight("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY");
-  // Rules for combinations of settings. They ignore invalid settings, whose faults are already in `faults`.
+  // Rules for combinations of settings. They ignore invalid settings, because `faults` already contains their faults.
   const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
     [
       areRight("REDIS_URL") && others.redisPassword !== undefined && redisPassword !== others.redisPassword,
@@ -169,7 +169,10 @@ function isFile(name: Setting): name is FileSetting {
   return /_(?:FILE|CERTIFICATE|CLIENT_KEY)$/.test(name);
 }
 
-/** Returns the fault that prevents a TLS server from using the files, even if Node or Deno would ignore it. */
+/**
+ * Returns the fault that prevents a TLS server from using the files. Returns undefined if the server can use the files.
+ * Node or Deno would ignore some of these faults.
+ */
 function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
   if (!parse.isKeyOf(cert, key)) return "TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE";
   try {
@@ -182,27 +185,32 @@ function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
 
 /**
  * Finds variables whose names differ from a setting only in case, in underscores, or in a missing `_FILE` at the end.
- * If the name of the setting is long, a few letters may differ as well.
+ * If the name of the setting is long, a few letters may differ, too.
  */
 function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
   return Object.keys(environ).flatMap((name) => {
     if (!environ[name] || Object.hasOwn(SETTINGS, name) || isExample(name, environ[name])) return [];
-    // Only the endpoint and the headers of OpenTelemetry have a `TRACES` variant. Report the others as misspelled.
+    // The service accepts the `TRACES` variants of only two OpenTelemetry variables: the endpoint and the headers.
+    // Report any other `TRACES` variant as misspelled.
     const letters = lettersOf(name).replace(/OTLPTRACES(?!HEADERS)/, "OTLP");
     const [setting] = settings.find(([, ofSetting]) => isMisspelling(letters, ofSetting)) ?? [];
     return setting === undefined ? [] : [{ name, setting }];
   });
 }
 
-/** Returns whether a variable is the `API_TOKEN` of the README: a plain token, and no entry of `API_TOKENS`. */
+/**
+ * Returns whether a variable is the `API_TOKEN` of the examples in the README, which is a plain token. If the value
+ * looks like an entry of `API_TOKENS`, the name is probably misspelled.
+ */
 function isExample(name: string, value: string): boolean {
   return name === "API_TOKEN" && !/^[\w./@-]+=[^=]/.test(value);
 }
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // Many names resemble a short name, and the names of OpenTelemetry resemble each other.
+  // Allow fewer different letters in a short name, because many names resemble a short name. Also allow fewer in the
+  // names of OpenTelemetry, because these names resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

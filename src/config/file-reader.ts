@@ -11,7 +11,10 @@ const READ_MS = 3000;
 
 const HANGS = "no answer from the file system";
 
-/** The maximum number of hanging reads. On Node, each occupies one of four threads, which also resolve host names. */
+/**
+ * The maximum number of hanging reads. A read cannot be cancelled. On Node, a hanging read occupies one of the four
+ * threads that also resolve host names.
+ */
 const MAX_HANGING = 2;
 
 /** The text of a file, or the reason why the file cannot be read. */
@@ -23,7 +26,7 @@ interface ReadFile {
   readonly device: number;
 }
 
-/** Reads files in turn, with a timeout for each. While a read hangs, skips all files of the same mount. */
+/** Reads files one by one, with a timeout for each. While a read hangs, skips all other files of the same mount. */
 export class FileReader {
   readonly #read: typeof readRegularFile;
   readonly #readMs: number;
@@ -66,7 +69,12 @@ export class FileReader {
   }
 }
 
-/** Reads a regular file, but no pipe or device. @throws SettingError, or the error of the system */
+/**
+ * Reads a regular file.
+ *
+ * @throws SettingError for a pipe, a device, or a file larger than `MAX_FILE_BYTES`
+ * @throws the error of the system if the system cannot open or read the file
+ */
 async function readRegularFile(path: string): Promise<ReadFile> {
   // Without O_NONBLOCK, opening a pipe blocks until a program opens the pipe for writing.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);

@@ -11,24 +11,38 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
 ];
 
 export interface FilesListener {
-  /** Applies the new contents. Called again with growing delays until it succeeds or the files change. */
+  /**
+   * Applies the new contents. If this function rejects, the old contents stay in use. `SettingFiles` then calls it
+   * again with growing delays, until a call succeeds or the files change.
+   */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
-  /** Called once for each new content. @param error undefined if it is in use, a ConfigError, or the error of `use` */
+  /**
+   * Called once for each new content.
+   *
+   * @param error undefined if the content is in use; a ConfigError if it is invalid; otherwise the error of `use`
+   */
   readonly onResult: (changed: ReadonlySet<FileSetting>, error?: unknown) => void;
 }
 
-/** The maximum number of reads between attempts to use the same rejected contents, which may be expensive for Redis. */
+/**
+ * The maximum number of reads between two attempts to use the same rejected contents. An attempt may be expensive for
+ * Redis.
+ */
 const MAX_WAIT = 30;
 
 interface Rejected {
   readonly contents: string;
   /** The contents and their error as one text. If the next error has the same text, `onResult` is not called again. */
   readonly report: string;
+  /** The number of reads between the last attempt and the next attempt. */
   readonly reads: number;
   left: number;
 }
 
-/** Polls the files of settings. Uses contents only after two equal reads, so that a half-written file is never used. */
+/**
+ * Polls the files of settings, because the file watchers of Node and Deno do not detect every replacement of a file.
+ * Uses contents only after two equal reads, so that a half-written file is never used.
+ */
 export class SettingFiles {
   readonly #listener: FilesListener;
   readonly #groups: readonly ReadonlySet<FileSetting>[];

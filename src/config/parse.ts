@@ -231,7 +231,10 @@ export function publicUrl(text: string): string {
   return `${origin}${pathname}`.replace(/\/+$/, "");
 }
 
-/** Parses `NAME=VALUE,...` as HTTP headers (https://www.w3.org/TR/baggage/). The error contains no values. */
+/**
+ * Parses `NAME=VALUE,...` as HTTP headers, with `%XX` in values (https://www.w3.org/TR/baggage/). The error contains no
+ * values, because they may be secret.
+ */
 export function headers(text: string): { readonly [name: string]: string } {
   return Object.fromEntries(
     list(text, (entry) => {

@@ -7,8 +7,9 @@ const { duration, integer, optional } = parse;
 
 /**
  * All settings: the field in the configuration, the parser, the description in Markdown, and the default as text.
- * Fields in `Ms` are in milliseconds. The value of a setting in `_FILE` is a path, and the field contains the content
- * of the file. `npm run generate` writes the table of the README and the names in `deno.json` from this table.
+ * Fields that end in `Ms` are in milliseconds. If the name of a setting ends in `_FILE`, its value is the path of a
+ * file, and the field contains the content of the file. `npm run generate` writes the table of the README and the names
+ * in `deno.json` from this table.
  */
 export const SETTINGS = {
   HOST: ["host", parse.host, "address to listen on", "127.0.0.1"],
@@ -176,7 +177,8 @@ export const SETTINGS = {
     "timeout of a Redis call. After the timeout, Redis no longer commits the change of the call",
     "1s",
   ],
-  // OpenTelemetry itself reads these variables. The service validates and documents them, and Deno may read them.
+  // OpenTelemetry itself reads these variables. They are in this table, so that the service validates them, the README
+  // lists them, and Deno may read them.
   OTEL_EXPORTER_OTLP_ENDPOINT: [
     "otlpEndpoint",
     optional(parse.collectorUrl),

@@ -10,6 +10,7 @@ export interface ApiToken {
   readonly displayName: string;
   readonly role: Role;
   readonly createTime: number;
+  /** Undefined if the API token does not expire. */
   readonly expireTime: number | undefined;
   /** The id of the principal that created the API token. */
   readonly creator: string;
@@ -35,7 +36,10 @@ export interface ApiTokenRotation {
   /** The grace period of the former secret, in milliseconds. 0 revokes this secret immediately. */
   readonly graceMs: number;
   readonly rotator: string;
-  /** The latest allowed expiry time, in milliseconds since 1970. Undefined if every expiry time is allowed. */
+  /**
+   * The latest allowed expiry time of the API token, in milliseconds since 1970. If the API token expires later, the
+   * rotation throws ApiTokenOutlivesCaller. Undefined if every expiry time is allowed.
+   */
   readonly notBeyond: number | undefined;
 }
 
@@ -43,7 +47,7 @@ export interface ApiTokenRotation {
 export interface ApiTokenFilter {
   readonly creator?: string | undefined;
   readonly role?: Role | undefined;
-  /** Matches API tokens that were used at this time or later, in milliseconds since 1970. */
+  /** An API token matches if its last use is at this time or later, in milliseconds since 1970. */
   readonly usedSince?: number | undefined;
   /** An API token matches if its last use is before this time, in milliseconds since 1970, or if no use is known. */
   readonly unusedSince?: number | undefined;
@@ -73,14 +77,15 @@ interface ApiTokenWithSecret {
 }
 
 export interface ApiTokenKey {
+  /** The number of the token's environment. */
   readonly number: number;
   /** The result of `apiTokenDigest` for the secret. */
   readonly digest: string;
 }
 
 /**
- * A store of API tokens. It throws the errors of a `UserGroupStore`. Every change is atomic with its audit events, and
- * is reported to every `RevocationListener`.
+ * A store of API tokens. It throws the errors of a `UserGroupStore`. It commits every change and its audit events in
+ * one atomic step, and reports the change to every `RevocationListener`.
  */
 export interface ApiTokenStore {
   /**
@@ -109,9 +114,9 @@ export interface ApiTokenStore {
   update(environment: Environment, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
 
   /**
-   * Creates a new secret. Only this result contains it. The replaced secret stays valid for the grace period. Older
-   * secrets expire no later than the replaced secret, and at most `MAX_GRACED` former secrets stay valid. If the
-   * response is lost, the caller can rotate again.
+   * Creates a new secret. Only the result of this call contains the secret. The replaced secret stays valid for the
+   * grace period. Older secrets expire no later than the replaced secret. At most `MAX_GRACED` former secrets stay
+   * valid. If the response is lost, the caller can rotate again.
    *
    * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller
    */
@@ -122,9 +127,10 @@ export interface ApiTokenStore {
    * them.
    *
    * If `issued` is true, also revokes each API token that this API token created or rotated, directly or through other
-   * API tokens, which may already be revoked or expired. The API token of `id` need not exist. It is revoked first, and
-   * the others in steps. Until five seconds after the last step, API tokens of the environment cannot create or rotate
-   * API tokens. If the call fails, repeat it.
+   * API tokens. These other API tokens may already be revoked or expired. The API token of `id` need not exist. The
+   * call revokes this API token first, and the others in steps after it. Until five seconds after the last step, API
+   * tokens of the environment cannot create or rotate API tokens. If the call fails, a repeated call revokes the
+   * remaining API tokens.
    *
    * @throws ApiTokenNotFound if the call found no API token to revoke
    */
@@ -136,7 +142,7 @@ export interface ApiTokenStore {
    */
   find(key: ApiTokenKey): Promise<ValidApiToken | undefined>;
 
-  /** Stores now as the last use, at most once per `USE_INTERVAL_MS`. Ignores a token that does not exist. */
+  /** Stores the current time as the last use, at most once per `USE_INTERVAL_MS`. Ignores an unknown id. */
   noteUse(environment: Environment, id: string): Promise<void>;
 }
 
@@ -148,6 +154,6 @@ export interface RevocationListener {
   environmentDeleted(environment: Environment): void;
   /** Called after the API token with this digest was revoked or changed. Must ignore a value that is not a digest. */
   revoked(digest: string): void;
-  /** Called after messages were lost. A cache must drop all API tokens, because any of them may have changed. */
+  /** Called after messages were lost. A cache must drop all API tokens, because any may have changed. */
   missed(): void;
 }

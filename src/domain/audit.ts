@@ -1,6 +1,9 @@
 import type { Role } from "./role.ts";
 
-/** The author of a change and its call. No value may be secret. Only changes read them, so they may be getters. */
+/**
+ * The author of a change, and details of the call. Audit events contain these values, so no value may be secret.
+ * Look-ups do not read the values, so an expensive value can be a getter.
+ */
 export interface ChangeBy {
   /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */
   readonly actorId: string;
@@ -24,7 +27,10 @@ export const AT_START: ChangeBy = {
   peer: "",
 };
 
-/** An event of the audit trail: a change, or an export of tokens. It contains no values of fields. */
+/**
+ * An event of the audit trail: a change, or an export of tokens. The event contains the names of changed fields, but
+ * not their values.
+ */
 export interface AuditEvent extends ChangeBy {
   /** The id. It is unique within the environment, and higher than the ids of all events before this event. */
   readonly id: string;

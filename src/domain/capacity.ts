@@ -3,21 +3,30 @@
 /** The maximum size of a request message, in bytes, before and after decompression. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
-/** The maximum size of a message for methods that need no API token, in bytes. It bounds the memory of streams. */
+/**
+ * The maximum size of a request message for methods that need no API token, in bytes. The small limit bounds the memory
+ * for incomplete messages on many streams.
+ */
 export const MAX_OPEN_MESSAGE_BYTES = 4096;
 
-/** The maximum number of waiting and running calls of 20 KB each. A worker completes this many in about a second. */
+/**
+ * The maximum number of waiting and running calls. A waiting call uses about 20 KB. A worker completes this many calls
+ * in about a second.
+ */
 export const MAX_CALLS = 16_384;
 
-/** The maximum number of waiting requests for public signing keys, which need no API token. */
+/** The maximum number of requests for public signing keys that wait for Redis. These requests need no API token. */
 export const MAX_KEY_REQUESTS = 4096;
 
 /**
  * The maximum number of open streams, and their maximum lifetime in milliseconds. Streams are WatchEvents, Watch of the
- * health service, reflection, and calls without an API token whose body arrives slowly. gRPC clients call Watch again
- * if it ends.
+ * health service, reflection, and calls without an API token whose body arrives slowly. If a stream of Watch ends, gRPC
+ * clients call Watch again.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };
 
-/** The maximum numbers of WatchEvents streams, below `STREAMS.max`. Each stores up to one page of events. */
+/**
+ * The maximum number of WatchEvents streams in a worker, and per environment in a worker. Both numbers are below
+ * `STREAMS.max`, so that other calls can still open streams. Each stream stores up to one page of events in memory.
+ */
 export const MAX_WATCHERS = { worker: 500, environment: 100 };

@@ -37,7 +37,10 @@ export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   return address ? keyOf(address) : "unknown";
 }
 
-/** Returns the key of a connection without a request. Undefined for a trusted proxy, which serves many clients. */
+/**
+ * Returns the client key of a connection that has no request yet. Returns undefined for a trusted proxy, because its
+ * connection carries requests of many clients.
+ */
 export function connectionKey(peer: string, proxies: readonly Network[]): string | undefined {
   const address = parseAddress(peer);
   if (!address) return "unknown";

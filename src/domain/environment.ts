@@ -6,7 +6,10 @@ export interface Environment {
   /** 1 to 64 letters, digits, `.`, `_` or `-`, but no dot at the start, because URL parsers remove `.` and `..`. */
   readonly name: string;
   readonly tag: EnvironmentTag | undefined;
-  /** The number, from 1 to 2^20 - 1, unique also among equal names. It is the high bits of team ids. */
+  /**
+   * The number, from 1 to 2^20 - 1. It is unique even among environments with the same name. The team ids of the
+   * environment contain this number in their high bits.
+   */
   readonly number: number;
 }
 
@@ -56,5 +59,8 @@ export function isEnvironmentKey(text: string): boolean {
 /** Environment numbers are below this number. The number 0 is never used. */
 export const ENVIRONMENT_NUMBERS = 2 ** 20;
 
-/** The number of team ids of an environment. No id is used again. With the number, an id is below 2^53. */
+/**
+ * The number of team ids of an environment. Every new group uses a new id, even after deletions. The high bits of a
+ * team id contain the number of the environment. A team id is below 2^53.
+ */
 export const TEAM_IDS = 2 ** 33;

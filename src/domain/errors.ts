@@ -14,7 +14,10 @@ type FailureKind =
   | "Unavailable"
   | "DataLoss";
 
-/** `not_made`: the failed change is not and will not be committed. `unknown`: it may be committed. */
+/**
+ * The outcome of a failed change. `not_made`: the change was not committed, and will not be committed. `unknown`: the
+ * change may have been committed.
+ */
 export type ChangeOutcome = "not_made" | "unknown";
 
 export abstract class DomainError extends Error {
@@ -30,8 +33,8 @@ export abstract class DomainError extends Error {
 /**
  * Creates the class of a failure. Its name derives from `reason`, because a bundler may rename classes.
  *
- * @param row `text`: the message, with the cause and the remedy. If it is a function, the constructor has its
- *   parameters. Otherwise, the only parameter is the cause. `field`: the value of `DomainError.field`
+ * @param row `text`: the message, with the cause and the remedy. If `text` is a function, the constructor has the
+ *   parameters of this function. Otherwise, the only parameter is the cause. `field`: the value of `DomainError.field`
  */
 function failure<Args extends readonly unknown[] = [cause?: unknown]>(
   kind: FailureKind,
@@ -55,7 +58,10 @@ export class UserGroupNotFound extends failure("NotFound", "USER_GROUP_NOT_FOUND
   text: "the environment of the API token has no user group with this user_group_id; GetUserGroup creates it for an API token with the role manage",
 }) {}
 
-/** No group has this as its current token or, if the call resolves a viewer, in its grace period. */
+/**
+ * No group has this token as its current token. If the call resolves a viewer, no group has the token in its grace
+ * period either.
+ */
 export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
   text: (malformed?: boolean) =>
     malformed
@@ -246,7 +252,10 @@ const STORE_FAULTS = {
 
 export type StoreFault = keyof typeof STORE_FAULTS;
 
-/** The store did not answer in time, or refused the call. After this error, the store no longer commits the change. */
+/**
+ * The store did not answer in time, or refused the call. The change may have been committed before this error, but is
+ * never committed afterwards.
+ */
 export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE", {
   text: "the store does not answer; try again",
 }) {

@@ -83,8 +83,9 @@ export interface EventPosition {
 }
 
 /**
- * The start of a feed: a position, or a time in milliseconds since 1970, inclusive. If some of these events were
- * removed, the feed begins after the last removed event. 0 selects the beginning. Infinity skips all existing events.
+ * The start of a feed: a position, or a time in milliseconds since 1970. A time selects the events at or after this
+ * time. If some of these events were removed, the feed begins after the last removed event. The time 0 selects the
+ * beginning. The time Infinity skips all existing events.
  */
 export type EventStart = EventPosition | { readonly since: number };
 

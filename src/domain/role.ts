@@ -1,4 +1,7 @@
-/** The roles of API tokens. Each role includes the rights of the roles before it. `read` creates no groups. */
+/**
+ * The roles of API tokens. Each role includes the rights of all roles before it. If the caller has the role `read`,
+ * GetUserGroup does not create groups.
+ */
 export const ROLES = ["resolve", "read", "manage", "admin"] as const;
 
 export type Role = (typeof ROLES)[number];

@@ -1,4 +1,6 @@
-/** Shares a read and its result or error among all callers. Reuses the result for `keptMs` after the read. */
+/**
+ * Shares a read among all callers. Reuses the result or the error of the read for `keptMs` milliseconds after the read.
+ */
 export function sharedResult<T>(keptMs: number, read: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
   /** The time at which the reuse ends, by `performance.now()`. */

@@ -26,22 +26,31 @@ export const MAX_STORE_CALL_MS = 60_000;
  * with the author `by`. A call that changes nothing writes no event.
  *
  * Every method throws `StoreUnavailable` if the store does not answer in time, and `RecordUnreadable` if a stored
- * record cannot be read. After `StoreUnavailable`, a change may have been committed before the error, but never after
- * it. After `TooFewReplicas`, the change is committed, but too few replicas confirmed it. After any other error, the
- * change is not committed.
+ * record cannot be read. If a change fails with `StoreUnavailable`, the change may have been committed before the
+ * error, but is never committed after the error. If it fails with `TooFewReplicas`, the change is committed, but too
+ * few replicas confirmed it. After any other error, the change is not committed.
  */
 export interface UserGroupStore {
   /** Returns the group with the id, and changes nothing. @throws UserGroupNotFound */
   get(environment: Environment, providedId: string): Promise<UserGroup>;
 
-  /** Returns the group with the id, unchanged, or creates it. Concurrent calls create one. @throws EnvironmentFull */
+  /**
+   * Returns the group with the id, and does not change it. If the group does not exist, creates the group with a unique
+   * team id. Concurrent calls for the same id create only one group.
+   *
+   * @throws EnvironmentFull
+   */
   getOrCreate(
     environment: Environment,
     group: NewUserGroup,
     by: ChangeBy,
   ): Promise<{ group: UserGroup; created: boolean }>;
 
-  /** Replaces fields atomically. Checks an `etag` that is not empty. @throws UserGroupNotFound, EtagMismatch */
+  /**
+   * Replaces fields atomically. If `etag` is not empty, the group must have this etag.
+   *
+   * @throws UserGroupNotFound, EtagMismatch
+   */
   update(
     environment: Environment,
     providedId: string,
@@ -63,7 +72,11 @@ export interface UserGroupStore {
    */
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
-  /** Returns the group of a token, current or in its grace period, even if suspended. @throws TokenNotFound */
+  /**
+   * Returns the group of a current token, or of a token in its grace period. Also returns a suspended group.
+   *
+   * @throws TokenNotFound
+   */
   resolve(environment: Environment, token: string): Promise<Viewer>;
 }
 
@@ -92,8 +105,8 @@ export interface UserGroupAdminStore {
   lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo>;
 
   /**
-   * Deletes a group and revokes its tokens atomically. A new group with the same id has another team id and token, and
-   * a retried rotation of the deleted group does not return that token.
+   * Deletes a group and revokes its tokens atomically. A new group with the same id has another team id and another
+   * token. A retried rotation of the deleted group does not return the token of the new group.
    *
    * @param etag if not empty, the group must have this etag
    * @throws TokenNotFound if the target is a token, but not the current token of a group; UserGroupNotFound,
@@ -102,8 +115,11 @@ export interface UserGroupAdminStore {
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
   /**
-   * Suspends a group atomically. If it is already suspended, replaces the values except `suspendTime`. Equal values
-   * change nothing. Every call that begins after the return finds the group suspended. @throws UserGroupNotFound
+   * Suspends a group atomically. If the group is already suspended, replaces the values of its suspension, except
+   * `suspendTime`. If the values are equal, nothing changes. Every call that begins after this call has returned finds
+   * the group suspended.
+   *
+   * @throws UserGroupNotFound
    */
   suspend(
     environment: Environment,
@@ -136,10 +152,11 @@ export interface UserGroupAdminStore {
    * Imports groups, each atomically and independently, and returns the outcomes in the order of the groups. A group
    * that has the imported values does not change, so an import can be repeated.
    *
-   * An existing group keeps a token that is younger than the snapshot. Otherwise it gets the imported token, created at
-   * the time of the snapshot. With `replaceNewerTokens`, the imported token also replaces a younger token, and gets the
-   * creation time of that token. If another group has the imported token, current or in its grace period, the import of
-   * the group fails. A suspended group keeps its suspension and its `expireTime`.
+   * If the token of an existing group is younger than the snapshot, the group keeps this token. Otherwise the group
+   * gets the imported token, and the time of the snapshot becomes the creation time of the token. If
+   * `replaceNewerTokens` is true, the imported token also replaces a younger token, and gets the creation time of the
+   * younger token. If another group has the imported token, as its current token or in its grace period, the import of
+   * this group fails. A suspended group keeps its suspension and its `expireTime`.
    *
    * @param groups no two groups may have the same id or the same token
    */
@@ -154,9 +171,10 @@ export interface UserGroupAdminStore {
 /**
  * The outcome of the import of a group, and the names of its changed fields.
  *
- * - `token-newer`: the group kept its token, which is younger than the snapshot, but has all other imported values.
- * - `suspended`: the group was already suspended and kept its suspension and `expireTime`. At least one of the two
- *   differs from the import. If its token is younger than the snapshot, it kept the token as well.
+ * - `token-newer`: the group kept its token, because the token is younger than the snapshot. The group has all other
+ *   imported values.
+ * - `suspended`: the group was already suspended, and kept its suspension and its `expireTime`. At least one of the two
+ *   differs from the import. If the token of the group is younger than the snapshot, the group also kept the token.
  */
 export type ImportOutcome =
   | {
@@ -176,15 +194,21 @@ export interface EnvironmentStore {
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
-   * Creates an environment. A new environment has another number than a deleted one with the same name, and none of its
-   * data. The next look-up completes an interrupted creation. @throws EnvironmentExists, EnvironmentBeingDeleted
+   * Creates an environment. If an environment with the same name was deleted, the new environment has another number,
+   * and none of the deleted data. If a creation is interrupted, the next look-up completes the creation.
+   *
+   * @throws EnvironmentExists, EnvironmentBeingDeleted
    */
   create(name: EnvironmentName, by: ChangeBy): Promise<ListedEnvironment>;
 
   /** Returns an environment. @throws EnvironmentNotFound if the environment does not exist or is being deleted */
   find(name: EnvironmentName): Promise<Environment>;
 
-  /** Returns all environments with this name, also deleted ones, the latest first. @throws EnvironmentNotFound */
+  /**
+   * Returns all environments with this name, including deleted environments, the latest first.
+   *
+   * @throws EnvironmentNotFound
+   */
   findAll(name: EnvironmentName): Promise<readonly ListedEnvironment[]>;
 
   /** Returns an environment, even if the environment is being deleted. @throws EnvironmentNotFound */
@@ -201,7 +225,7 @@ export interface EnvironmentStore {
   /**
    * Deletes an environment. If it has user groups, the first call needs `force`. After the first call, all tokens are
    * invalid, look-ups do not find the environment, and changes in it fail. Each call deletes a limited number of
-   * groups. Repeat it until the result is 0, also after an error. The audit trail stays.
+   * groups. Repeat the call until the result is 0. Also repeat a call that failed. The audit trail stays.
    *
    * @returns the number of remaining groups. 0 if the environment is deleted
    * @throws EnvironmentNotFound if the environment does not exist or is already deleted; EnvironmentNotEmpty
@@ -234,8 +258,9 @@ export interface AuditStore {
 /** The feed of events, which are events of the audit trail. The feed throws the errors of a `UserGroupStore`. */
 export interface EventStore {
   /**
-   * Reads up to `size` events in the order of their ids, in one round trip. A later change has a higher id, so a reader
-   * that continues at `next` misses no event. A page may have fewer events, even if more events follow.
+   * Reads up to `size` events in the order of their ids, in one round trip. The event of a later change has a higher
+   * id, so a reader that continues at `next` misses no event. A page may have fewer events than `size`, even if more
+   * events follow.
    *
    * @throws EventCursorExpired if events after the position were removed or lost; EnvironmentNotFound if the
    *   environment is deleted

@@ -9,7 +9,7 @@ export interface TokenKey {
   readonly isPrimary: boolean;
   /** Whether `TOKEN_KEYS` of this process contains the key. */
   readonly isHeld: boolean;
-  /** Whether data may be encrypted with the key: from its first use by any process until it is retired. */
+  /** Whether data may be encrypted with the key. True from its first use by any process until it is retired. */
   readonly isRecorded: boolean;
   /** The time of the last report by a process that encrypts with the key. Undefined if no process has reported. */
   readonly lastEncryptTime: number | undefined;
@@ -21,11 +21,15 @@ export interface Reencryption {
   readonly uses: ReadonlyMap<string, number>;
   /** The number of groups whose tokens the call encrypted again. */
   readonly count: number;
+  /** The ids of groups whose token cannot be decrypted. */
   readonly failed: readonly string[];
   readonly next: string | undefined;
   /** The number of signing keys, by the id of the key that encrypted them. Empty except on the first page. */
   readonly signingKeyUses: ReadonlyMap<string, number>;
-  /** For each key, the number of webhooks with a secret that it encrypted. Empty except on the first page. */
+  /**
+   * For each key, the number of webhooks with a secret that this key encrypted before the call. Empty except on the
+   * first page.
+   */
   readonly webhookUses: ReadonlyMap<string, number>;
   /** The ids of webhooks whose secrets cannot be decrypted. Empty except on the first page. */
   readonly failedWebhooks: readonly string[];
@@ -51,11 +55,12 @@ export interface TokenKeyStore {
   recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
 
   /**
-   * Retires a key, after a search of at most a few seconds for data that needs the key.
+   * Retires a key: records that no data is encrypted with the key. Before that, searches for data that needs the key.
+   * The search takes at most a few seconds.
    *
-   * @param since the start of the checked period until now, in milliseconds since 1970
-   * @throws TokenKeyInUse if a process used the key in this period or 30 s before it; if data needs the key; or if the
-   *   key is the first key of this process
+   * @param since the start of the checked period, in milliseconds since 1970. The end of the period is now
+   * @throws TokenKeyInUse if a process used the key in this period or in the 30 s before it; if data needs the key; or
+   *   if the key is the first key of this process
    */
   retire(keyId: string, since: number): Promise<void>;
 }

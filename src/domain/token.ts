@@ -7,7 +7,10 @@ export const USER_GROUP_PREFIX = "ugt_";
 const API_PREFIX = "ugk_";
 /** The length of the random part of a user group token, in base62 characters. This part has about 190 random bits. */
 const BODY_LENGTH = 32;
-/** The length of the environment number in the body of an API token. It precedes 30 random characters (178 bits). */
+/**
+ * The length of the environment number in an API token, in base62 characters. The body of the API token begins with
+ * this number. The other 30 characters are random (about 178 bits).
+ */
 const NUMBER_LENGTH = 4;
 const API_BODY_LENGTH = NUMBER_LENGTH + 30;
 const CHECKSUM_LENGTH = 6;
@@ -30,7 +33,7 @@ export function newUserGroupToken(): string {
 /**
  * Generates an API token: `ugk_`, the number of its environment, random characters, and a checksum of six characters.
  *
- * @param number omit it for an entry of `API_TOKENS`, which contains a random number
+ * @param number the number of the environment. Default: a random number, as in an entry of `API_TOKENS`
  */
 export function newApiToken(number = randomInt(1, ENVIRONMENT_NUMBERS)): string {
   const body = fourOf(number) + randomBase62(API_BODY_LENGTH - NUMBER_LENGTH);
@@ -86,6 +89,7 @@ function checksum(body: string): string {
   return PAIRS[high] + fourOf(crc - high * FOUR);
 }
 
+/** Encodes a number below 62^4 in four base62 characters. */
 function fourOf(number: number): string {
   const high = Math.floor(number / TWO);
   return (PAIRS[high] as string) + (PAIRS[number - high * TWO] as string);

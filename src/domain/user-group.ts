@@ -13,7 +13,10 @@ export interface GroupFields {
   /** The data source of each schema, by the id of the schema. */
   readonly mapping: { readonly [schemaId: string]: string };
   readonly properties: JsonObject | undefined;
-  /** The time at which the group is suspended, in milliseconds since 1970. Undefined if the group does not expire. */
+  /**
+   * The time at which the group expires and is suspended, in milliseconds since 1970. Undefined if the group does not
+   * expire.
+   */
   readonly expireTime?: number | undefined;
 }
 
@@ -75,9 +78,12 @@ export interface Rotation {
   readonly target: UserGroupTarget;
   /** The grace period of the former token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;
-  /** The requested grace period in milliseconds, if any. Retries must request the same, even with another default. */
+  /**
+   * The grace period that the caller requested, in milliseconds. If undefined, `graceMs` is the default. A retry must
+   * request the same grace period, even if the default has changed.
+   */
   readonly requestedGraceMs: number | undefined;
-  /** The request id, if the caller sent one. Calls with the same id within 24 hours create only one token. */
+  /** The request id, if the caller sent one. Within 24 hours, calls with the same id create only one token. */
   readonly requestId: string | undefined;
 }
 
@@ -87,6 +93,7 @@ export interface ListedUserGroup extends Omit<UserGroup, "token" | "environmentT
   readonly lastRotationTime: number | undefined;
   /** The end of the grace period of the replaced token. Undefined if no replaced token is valid. */
   readonly graceExpireTime: number | undefined;
+  /** Whether the current token was imported from another system. */
   readonly hasForeignToken: boolean;
   /**
    * The last day, in days since 1970 (UTC), on which a token or session was resolved, or a session was created. The
@@ -99,7 +106,10 @@ export interface ListedUserGroup extends Omit<UserGroup, "token" | "environmentT
 export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 
 export interface ImportedUserGroup extends NewUserGroup {
-  /** The token in the source system. If undefined, a group keeps its token, and a new group gets a generated token. */
+  /**
+   * The token in the source system. If undefined, an existing group keeps its token, and a new group gets a generated
+   * token.
+   */
   readonly token: string | undefined;
   /** The suspension to set if the group is not suspended. If undefined, the import does not suspend the group. */
   readonly suspension?: Suspension | undefined;
@@ -108,8 +118,8 @@ export interface ImportedUserGroup extends NewUserGroup {
 export interface ImportOptions {
   readonly mode: ImportMode;
   /**
-   * The time at which the groups were read from the source system, or earlier, in milliseconds since 1970. It becomes
-   * the creation time of imported tokens, except of those that replace a younger token.
+   * The time at which the groups were read from the source system, or an earlier time, in milliseconds since 1970. It
+   * becomes the creation time of imported tokens, except if an imported token replaces a younger token.
    */
   readonly snapshotTime: number;
   /** Whether imported tokens also replace tokens that are younger than the snapshot. */
@@ -120,5 +130,5 @@ export interface ImportOptions {
   readonly validateOnly?: boolean;
 }
 
-/** If a group exists and has other values, `create-only` keeps the values, and `upsert` replaces them. */
+/** If a group exists with other values, `create-only` keeps the existing values, and `upsert` replaces them. */
 export type ImportMode = "create-only" | "upsert";

@@ -31,11 +31,16 @@ export interface SessionOwner {
 }
 
 /**
- * Looks up the groups of viewer sessions, which are not stored. Each session contains the generation of its group, and
- * a revocation increases the generation. The store throws the errors of a `UserGroupStore`.
+ * Looks up the groups of viewer sessions. The store contains no sessions. Each session contains the generation number
+ * of its group. A revocation increases the number of the group, so that revoked sessions have a lower number. The store
+ * throws the errors of a `UserGroupStore`.
  */
 export interface ViewerSessionStore {
-  /** Returns the group with this id or token, even in its grace period. @throws TokenNotFound, UserGroupNotFound */
+  /**
+   * Returns the group with this id or token. The token may be in its grace period.
+   *
+   * @throws TokenNotFound, UserGroupNotFound
+   */
   sessionSubject(environment: Environment, target: UserGroupTarget): Promise<SessionSubject>;
 
   /**
@@ -80,8 +85,9 @@ export interface SigningKeyStore {
   readByName(name: EnvironmentName): Promise<SigningKeySet>;
 
   /**
-   * Replaces the keys of an environment if they still have the version `was`, and notifies every worker. Of several
-   * concurrent calls one succeeds, and all return its keys. Encrypts each private key that has no `sealed`.
+   * Replaces the keys of an environment if they still have the version `was`, and notifies every worker. If calls run
+   * concurrently, one call succeeds, and all calls return the keys of that call. The store encrypts each private key
+   * that has no `sealed`.
    *
    * @returns the current keys. `isMade`: whether this call replaced the keys
    * @throws EnvironmentNotFound if the environment was deleted or replaced

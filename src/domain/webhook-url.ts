@@ -18,14 +18,22 @@ export function isAllowedAddress(text: string, allowed: readonly Network[]): boo
   return isPublic || isOneOf(allowed, address);
 }
 
-/** The addresses of the loopback hosts, whose URLs may have the scheme `http`. DNS may not know `localhost`. */
+/**
+ * The loopback hosts and their addresses. A webhook URL with one of these hosts may have the scheme `http`. The service
+ * does not query DNS for these hosts, because DNS may not know `localhost`.
+ */
 export const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
   ["localhost", ["127.0.0.1", "::1"]],
   ["127.0.0.1", ["127.0.0.1"]],
   ["[::1]", ["::1"]],
 ]);
 
-/** Normalizes a URL with `https`, or with `http` and a loopback host in `allowed`. @throws WebhookUrlRefused */
+/**
+ * Parses and normalizes the URL of a webhook. The scheme must be `https`. If the host is a loopback host with an
+ * address in `allowed`, the scheme may be `http`.
+ *
+ * @throws WebhookUrlRefused
+ */
 export function parseWebhookUrl(text: string, allowed: readonly Network[]): string {
   if (!URL.canParse(text)) throw new WebhookUrlRefused("must be a URL, such as https://example.com/webhooks");
   const { protocol, hostname, username, password, hash, href } = new URL(text);

@@ -58,12 +58,18 @@ export interface Webhook {
   readonly updateTime: number;
   /** The time until which at least one replaced secret still signs. Undefined if only the current secret signs. */
   readonly previousSecretExpireTime: number | undefined;
-  /** The id of an event, or a time in microseconds since 1970. Events up to it need no delivery any more. */
+  /**
+   * The position of the webhook in the events: the id of an event, or a time in microseconds since 1970. All events up
+   * to this position have been delivered or need no delivery.
+   */
   readonly cursor: number;
   /** At this time, no event after `cursor` existed. Undefined if `cursor` is itself a time. */
   readonly cursorTime: number | undefined;
   readonly lastSuccessTime: number | undefined;
-  /** The time of the first failure since the last success or change of the webhook. Undefined without a failure. */
+  /**
+   * The time of the first failure after the last success or the last change of the webhook. Undefined if no attempt has
+   * failed since then.
+   */
   readonly failingSince: number | undefined;
   readonly failedAttempts: number;
   /** The earliest time of the next attempt. Undefined if `failingSince` is undefined. */
@@ -102,18 +108,28 @@ export interface WebhookTarget {
  * with its audit event. Every method with a parameter `id` throws WebhookNotFound.
  */
 export interface WebhookStore {
-  /** Creates a webhook for later events. Only the result contains the secret. @throws TooManyWebhooks */
+  /**
+   * Creates a webhook that receives the events after its creation. Only the result contains the secret.
+   *
+   * @throws TooManyWebhooks
+   */
   create(environment: Environment, values: NewWebhook, by: ChangeBy): Promise<WebhookWithSecret>;
   get(environment: Environment, id: string): Promise<Webhook>;
   /** Lists all webhooks of an environment in the order of their ids. */
   list(environment: Environment): Promise<readonly Webhook[]>;
   update(environment: Environment, id: string, change: WebhookChange, by: ChangeBy): Promise<Webhook>;
   delete(environment: Environment, id: string, by: ChangeBy): Promise<void>;
-  /** Creates a new secret, which only this result contains. A replaced secret signs for another `SECRET_GRACE_MS`. */
+  /**
+   * Creates a new secret. Only the result contains the new secret. Each replaced secret still signs for
+   * `SECRET_GRACE_MS` after its replacement.
+   */
   rotateSecret(environment: Environment, id: string, by: ChangeBy): Promise<WebhookWithSecret>;
   /** Lists the last delivery attempts, the newest first. */
   deliveries(environment: Environment, id: string): Promise<readonly Delivery[]>;
-  /** Moves the cursor back to a time, in milliseconds since 1970, and ends the delay. Never moves it forward. */
+  /**
+   * Moves the cursor back to a time (in milliseconds since 1970), so that the events since this time are delivered
+   * again. Ends the delay after a failure. Never moves the cursor forward.
+   */
   rewind(environment: Environment, id: string, time: number, by: ChangeBy): Promise<Webhook>;
   /** Begins a test. @throws WebhookTestLimited if a test in the environment began less than `TEST_INTERVAL_MS` ago */
   beginTest(environment: Environment, id: string): Promise<WebhookTarget>;
@@ -172,7 +188,7 @@ export interface Claim {
 
 /**
  * The state of deliveries. One worker at a time holds the lease of a webhook, and only this worker moves the cursor
- * forward. The lease expires `LEASE_MS` after the claim or the last settlement, or when a settlement releases it.
+ * forward. The lease expires `LEASE_MS` after the claim or the last settlement. A settlement can release the lease.
  */
 export interface DeliveryStore {
   /** Lists the environments that have or had webhooks. */
@@ -187,8 +203,9 @@ export interface DeliveryStore {
   /** Claims the lease. Returns undefined if another worker has the lease, or if no delivery may start now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
-   * Stores the result of one step of a delivery. Without a failed attempt, moves the cursor, except if another call has
-   * moved it. If all attempts failed for `DISABLE_AFTER_MS`, disables the webhook with an audit event.
+   * Stores the result of one step of a delivery. A step without a failed attempt moves the cursor, except if another
+   * call has moved the cursor in the meantime. If all attempts have failed for `DISABLE_AFTER_MS`, disables the
+   * webhook, and writes an audit event.
    *
    * @returns the webhook after the change. Undefined if the worker no longer holds the lease
    */
@@ -196,13 +213,15 @@ export interface DeliveryStore {
 
   /**
    * Begins the regular check, and returns true. Sets the cursor time of webhooks without undelivered events to now, so
-   * that their cursors do not expire. Returns false within `CHECK_INTERVAL_MS` after the last check.
+   * that their cursors do not expire. If the last check began less than `CHECK_INTERVAL_MS` ago, does nothing and
+   * returns false.
    */
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
-   * Writes an `api_token.expiring` event (expiry in at most `days` days), and returns true. Returns false if the expiry
-   * time has changed, or if an event already reported it with `days` days or fewer.
+   * Writes an `api_token.expiring` event (expiry in at most `days` days), and returns true. If the API token no longer
+   * has this expiry time, writes no event and returns false. If an earlier event has already reported this expiry time
+   * with `days` days or fewer, also writes no event and returns false.
    */
   noteExpiry(
     environment: Environment,

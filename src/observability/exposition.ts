@@ -3,12 +3,16 @@ import { AggregatorRegistry, Registry } from "prom-client";
 type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
- * The time for which the supervisor and each worker cache collected metrics, in milliseconds. Metrics can be twice as
- * old. Unauthenticated clients may read metrics, and a collection blocks the event loop for 10 to 20 ms.
+ * The time for which the supervisor and each worker cache collected metrics, in milliseconds. Each worker caches the
+ * result of the supervisor, so metrics can be twice as old. The cache is necessary because unauthenticated clients may
+ * read metrics, and a collection blocks the event loop for 10 to 20 ms.
  */
 export const METRICS_KEPT_MS = 250;
 
-/** The combined metrics of several workers. They keep the counters of exited workers, so that no counter falls. */
+/**
+ * The combined metrics of several workers. Counters of exited workers stay in the sums, because monitors interpret a
+ * falling counter as a restart of the service. When a worker exits, its increases since the last collection are lost.
+ */
 export class WorkerMetrics {
   readonly #lastTexts = new Map<object, string>();
   #ended: Collected[] = [];

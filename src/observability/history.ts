@@ -6,15 +6,18 @@ export const SAMPLE_MS = 10_000;
 const SAMPLES = 360;
 
 /**
- * The maximum number of columns, of 1,440 bytes each. A busy service with calls of 10 methods in 20 environments needs
- * 400. At the maximum, values for a new column are dropped. A column without values for an hour becomes free.
+ * The maximum number of columns. A column takes 1,440 bytes. A busy service with calls of 10 methods in 20 environments
+ * needs 400. At the maximum, values for a new column are dropped. A column without values for an hour becomes free.
  */
 const MAX_COLUMNS = 1400;
 
 /** The maximum number of environments with separate columns. The others have fewer calls, and share columns. */
 export const MAX_ENVIRONMENTS = 24;
 
-/** The time that workers have to report their samples of an interval, in milliseconds. Queries return it later. */
+/**
+ * After the end of an interval, workers have this time to report their samples, in milliseconds. Until this time has
+ * passed, queries do not return the interval.
+ */
 const REPORT_MS = 2000;
 
 /** If the clock is set back by more than this number of intervals, the history removes all samples. */
@@ -42,7 +45,7 @@ export function environmentScope(number: number, path: string): string {
 
 /** The names of columns. The name of a column of durations is the index of its bucket. */
 export const COLUMN = {
-  /** The number of streams. Streams have no duration, so they are in no bucket. The index after the last bucket. */
+  /** The number of streams. Streams have no duration, so the name is the index after the last bucket. */
   streams: String(DURATION_BUCKETS.length + 1),
   /** The prefix of the columns that count failed calls. The reason follows the prefix. */
   error: "error ",
@@ -109,20 +112,24 @@ export interface ServiceSample {
 export interface HistoryAnswer {
   /** The id of the history. Each process has a random id. */
   readonly instance: string;
+  /** The samples, the oldest first. */
   readonly samples: readonly CallSample[];
   /** The calls of the hour by method, the most calls first. Empty if the query has an `environmentNumber`. */
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
    * The calls of the hour by environment, the most calls first, for at most `MAX_ENVIRONMENTS` environments. A last
-   * entry without a path adds up the others. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment.
-   * Empty if the query has an `environmentNumber`.
+   * entry without a path adds up the other environments. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no
+   * environment. Empty if the query has an `environmentNumber`.
    */
   readonly environments: readonly (Calls & { readonly path: string | undefined })[];
 }
 
 type Columns = Map<string, Uint32Array>;
 
-/** Keeps the samples of the last hour in memory. With several workers, the supervisor adds up their samples. */
+/**
+ * Keeps the samples of the last hour in memory. If the service has several workers, the supervisor adds up the samples
+ * of all workers. When the process exits, the samples are lost.
+ */
 export class History {
   readonly #instance = randomUUID();
   readonly #scopes = new Map<string, Columns>();
@@ -156,7 +163,8 @@ export class History {
     }));
     const instance = this.#instance;
     if (environmentNumber !== undefined) return { instance, samples, methods: [], environments: [] };
-    // An environment that was deleted and created again has two numbers, but one path.
+    // If an environment was deleted and created again, it has two numbers, but one path. So add up all scopes with the
+    // same path.
     const ofHour = (prefix: string) => {
       const byName = new Map<string, Columns[]>();
       for (const [scope, columns] of this.#scopes) {
@@ -197,7 +205,10 @@ export class History {
     return sumOfScopes([...this.#scopes].flatMap(([scope, columns]) => (isSelected(scope) ? [columns] : [])));
   }
 
-  /** Moves the end of the hour to a slot. Removes all samples if the clock was set back by `MAX_STEP_BACK`. */
+  /**
+   * Moves the end of the hour to a slot, and clears the slots between the old end and the new end. If the clock was set
+   * back by more than `MAX_STEP_BACK` intervals, removes all samples first.
+   */
   #advance(slot: number): void {
     if (slot < this.#last - MAX_STEP_BACK) {
       this.#scopes.clear();
@@ -239,7 +250,10 @@ export class History {
     }
   }
 
-  /** Returns the scope of an environment. Without a free scope, the least busy moves to `OTHER_ENVIRONMENTS`. */
+  /**
+   * Returns the scope for the values of an environment. If no scope is free, a busier environment replaces the
+   * environment with the fewest calls. The values of the replaced environment are added to `OTHER_ENVIRONMENTS`.
+   */
   #admit(scope: string, values: Values): string {
     if (this.#scopes.has(scope)) return scope;
     const known = [...this.#scopes.keys()].filter((each) => each.startsWith(ENVIRONMENT));
@@ -258,7 +272,7 @@ export class History {
   }
 }
 
-/** Returns the number of calls of an environment. Columns of errors count failed calls a second time. */
+/** Returns the number of calls of an environment. Omits columns of errors, which count failed calls a second time. */
 export function callsIn(values: Values): number {
   return Object.entries(values).reduce((sum, [name, value]) => (name.startsWith(COLUMN.error) ? sum : sum + value), 0);
 }
@@ -288,7 +302,7 @@ function sumOfScopes(scopes: readonly Columns[]): Columns {
   return sums;
 }
 
-/** Adds up each column with this prefix in its name. Omits the prefix, and sums of 0. */
+/** Adds up the values of each column whose name begins with a prefix. Omits the prefix in the result, and sums of 0. */
 function sumsBy(prefix: string, columns: Columns, slots: readonly number[]): { [name: string]: number } {
   const sums: { [name: string]: number } = {};
   for (const [column, values] of columns) {
@@ -330,7 +344,10 @@ function countsOf(columns: Columns, slots: readonly number[]): number[] {
   return Array.from({ length: DURATION_BUCKETS.length + 1 }, (_, i) => sumOf(columns.get(String(i)), slots));
 }
 
-/** Returns a quantile in seconds, at most the last bound. Interpolates like `histogram_quantile` of Prometheus. */
+/**
+ * Returns a quantile in seconds, at most the last bound. Returns undefined if nothing was counted. Interpolates within
+ * a bucket, like `histogram_quantile` of Prometheus.
+ */
 export function quantileOf(counts: readonly number[], share: number): number | undefined {
   const rank = share * counts.reduce((sum, count) => sum + count, 0);
   if (rank === 0) return undefined;

@@ -34,7 +34,10 @@ export interface Logger extends Pick<Pino, "isLevelEnabled"> {
 
 export interface Log {
   readonly logger: Logger;
-  /** Logs at level info in spite of `LOG_LEVEL`, and without redaction. Only for new credentials of the reader. */
+  /**
+   * Logs a line at level info, even if `LOG_LEVEL` is higher. Does not redact the line. Use this function only for
+   * credentials that were generated for the reader of the log.
+   */
   readonly logUnredacted: WriteLine;
   /** Writes a text to the terminal, and does not redact the text. Undefined if the log is not a terminal. */
   readonly print: ((text: string) => void) | undefined;

@@ -132,7 +132,10 @@ export class Metrics {
     durations.observe(seconds);
   }
 
-  /** @param environment undefined if unknown or secret. Names after the first 100 share the series without a name */
+  /**
+   * @param environment the name of the environment. Undefined if the name is unknown, or if the metrics must not
+   *   contain the name. The first 100 names have their own series. The series without a name counts all other refusals
+   */
   overloaded(cause: (typeof OVERLOAD_CAUSES)[number], environment?: string): void {
     if (environment !== undefined && this.#overloading.size < MAX_OVERLOADING) this.#overloading.add(environment);
     const isNamed = environment !== undefined && this.#overloading.has(environment);
@@ -180,7 +183,10 @@ export class Metrics {
     };
   }
 
-  /** Returns metrics in Prometheus' text format. Undefined if a worker does not answer, as counters would fall. */
+  /**
+   * Returns the metrics of all workers, in the text format of Prometheus. Returns undefined if a worker does not
+   * answer, because counters would fall without the counts of this worker.
+   */
   collect(): Promise<string | undefined> {
     return this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics();
   }
@@ -224,7 +230,10 @@ interface GaugeOptions {
   readonly read: () => readonly Value[] | Promise<readonly Value[]>;
 }
 
-/** Registers a metric with the values of `read`, without the cost of a metric object of prom-client per observation. */
+/**
+ * Registers a metric with the values of `read`. A metric object of prom-client would build a string of the labels for
+ * every observation.
+ */
 function register(
   registry: Registry,
   metric: {
@@ -266,7 +275,11 @@ class CallMetrics {
     });
   }
 
-  /** Counts the start of a call. `end` of the result ends it. @param method undefined if the method is unknown */
+  /**
+   * Counts the start of a call. Call `end` of the result at the end of the call.
+   *
+   * @param method undefined if the method is unknown
+   */
   begin(method: DescMethod | undefined, protocol: string): CallSeries {
     const series = this.#series.get(method)?.get(protocol) ?? this.add(method, protocol);
     series.started++;
@@ -327,7 +340,8 @@ export class CallSeries {
   }
 
   /**
-   * @param code the gRPC code, such as `OK` or `NotFound` @param reason the reason of the error
+   * @param code the gRPC code, such as `OK` or `NotFound`
+   * @param reason the reason of the error. Undefined if the call succeeded
    * @returns the index of the bucket of the duration. For a stream, the index after the last bucket
    */
   end(code: string, seconds: number, reason: string | undefined): number {
@@ -344,7 +358,7 @@ interface HistogramOptions {
   readonly labelNames?: readonly string[];
 }
 
-/** The sum and the bucket counts of one set of label values. The last count is above the last bound. */
+/** The sum and the bucket counts of one set of label values. The last count is of the values above the last bound. */
 class Observations {
   readonly labels: Labels;
   readonly counts = new Array<number>(DURATION_BUCKETS.length + 1).fill(0);
@@ -369,8 +383,8 @@ class Observations {
 }
 
 /**
- * A histogram of durations with the text format of prom-client. An observation takes 0.01 µs, in place of 0.34 µs in a
- * histogram of prom-client, which is 2 % of the CPU of a call.
+ * A histogram of durations with the text format of prom-client. An observation takes 0.01 µs in this histogram, and
+ * 0.34 µs in a histogram of prom-client. The difference is 2 % of the CPU of a call.
  */
 export class ArrayHistogram {
   readonly #options: HistogramOptions;
@@ -382,7 +396,7 @@ export class ArrayHistogram {
     register(registry, { name, help, type: "histogram" }, () => this.#values());
   }
 
-  /** Creates the observations of label values in the order of `labelNames`. Call this once for each set. */
+  /** Creates the observations of a set of label values, in the order of `labelNames`. Call this once for each set. */
   labels(...values: readonly string[]): Observations {
     const { labelNames = [] } = this.#options;
     const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));

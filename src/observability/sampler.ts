@@ -12,13 +12,16 @@ import {
   type Values,
 } from "./history.ts";
 
-/** The maximum number of environments that are counted separately in an interval. */
+/** The maximum number of environments that are counted separately in an interval. The others share one count. */
 const MAX_COUNTED = 1000;
 
 /** The delay of a sample after its interval, in milliseconds, because timers may fire a millisecond early. */
 const DELAY_MS = 50;
 
-/** Counts calls by environment, apart from the metrics, which unauthenticated clients may read. */
+/**
+ * Counts the calls of each environment. The metrics do not contain these counts, because unauthenticated clients may
+ * read the metrics.
+ */
 export class EnvironmentCounts {
   #counts = new Map<number, { readonly scope: string; readonly values: Values }>();
   #others: Values = {};
@@ -30,7 +33,10 @@ export class EnvironmentCounts {
     if (reason !== undefined) increase(values, COLUMN.error + reason, 1);
   }
 
-  /** Returns the counts since the last call, with a scope for each of the busiest environments and one for the rest. */
+  /**
+   * Returns the counts since the last call of this method, by scope. Each of the busiest environments has its own
+   * scope. All other environments share one scope.
+   */
   take(): Scopes {
     const all = [...this.#counts.values()].sort((one, other) => callsIn(other.values) - callsIn(one.values));
     const others = this.#others;
@@ -64,7 +70,8 @@ interface SamplerOptions {
 }
 
 /**
- * Takes a sample of a worker at the end of each interval: the increases of counts, and current values.
+ * Takes a sample of a worker at the end of each interval. A sample contains the increases of counts since the previous
+ * sample, and current values.
  *
  * @returns a function that stops the sampler
  */

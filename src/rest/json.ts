@@ -42,7 +42,9 @@ export function restEndpoint(methods: { readonly [httpMethod: string]: EndpointM
   return { protocolName: "rest", methods: new Map(Object.entries(methods)) };
 }
 
-/** Creates a JSON response, which ends with a line break for terminals. Changes `headers`. */
+/**
+ * Creates a JSON response. The text ends with a line break, so that it is readable in a terminal. Changes `headers`.
+ */
 export function jsonResponse(headers: HeaderRecord, body: object): HttpResponse {
   headers["content-type"] = "application/json";
   return { status: 200, headers, body: `${JSON.stringify(body)}\n` };
@@ -60,7 +62,8 @@ export async function invoke<O extends DescMessage>(
 /**
  * Parses the body of a request as a JSON object. An empty body is an empty object. The default content type is JSON.
  *
- * @throws RefusalError for another content type; ConnectError InvalidArgument for other invalid bodies
+ * @throws RefusalError for another content type
+ * @throws ConnectError InvalidArgument if the body is not UTF-8, is not a JSON object, or has a duplicate key
  */
 export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body">): JsonObject {
   const contentType = headerValue(headers, "content-type");
@@ -95,7 +98,7 @@ export function parseFields(encoded: string | Uint8Array, what: string): URLSear
   }
 }
 
-/** Returns the value of a field, if any. @throws ConnectError if the field occurs twice */
+/** Returns the value of a field; undefined if the field is missing. @throws ConnectError if the field occurs twice */
 export function oneOf(fields: URLSearchParams, name: string): string | undefined {
   const [value, again] = fields.getAll(name);
   if (again !== undefined)
@@ -114,9 +117,9 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  // Reject what JSON.parse accepts: duplicate keys, and nesting that is too deep for protobuf-es.
+  // JSON.parse accepts duplicate keys and very deep nesting. Reject both here.
   try {
-    // A text with a duplicate key never equals its serialized value.
+    // If the value serializes to the same text, the text has no duplicate key. In this case, skip the check.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
   } catch (cause) {
     throw refusedJson(cause, StructSchema);
@@ -153,7 +156,7 @@ export const errorResponse: HttpError = (error, httpStatus) => {
   // `toCallError` has added a reason to each error.
   const info = error.findDetails(ErrorInfoSchema)[0];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
-  // Only a request with `If-Match` can fail with an etag mismatch (RFC 9110, 15.5.13).
+  // Only a request with `If-Match` can fail with an etag mismatch, so the status is 412 (RFC 9110, 15.5.13).
   const status =
     error.cause instanceof EtagMismatch ? 412 : error.cause instanceof UserGroupSuspended ? 403 : httpStatus;
   const text = JSON.stringify({

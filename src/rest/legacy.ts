@@ -13,7 +13,7 @@ import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./
  * docs/legacy-paths.md maps each field and lists the missing features.
  */
 
-/** A name for user groups in the hosted service: `user_group` in older documents, `customer` in newer documents. */
+/** A name for user groups in the hosted service. Older documents use `user_group`, and newer documents `customer`. */
 interface Noun {
   readonly noun: string;
   readonly idField: string;
@@ -49,7 +49,7 @@ const NOUNS: readonly Noun[] = [
   },
 ];
 
-/** Unsupported fields, which would change the id or the parent of a group. */
+/** Fields that would change the id or the parent of a group. A request with such a field is refused. */
 const REFUSED = {
   new_provided_id:
     "must be absent: the id of a group cannot change; create a group with the new id, and delete this group",
@@ -93,7 +93,7 @@ const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
   return jsonResponse(recordOf(call.responseHeader), { success: 1 });
 });
 
-/** Fields that control the dashboard. The session contains them as claims. */
+/** Fields that control the dashboard. The session contains these fields as claims for the dashboard host. */
 const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_section_editing"] as const;
 
 /** Creates a viewer session for the dashboard `embed_id`. The session lasts at most `maxSeconds`. */
@@ -130,7 +130,7 @@ function secondsOf(expiration: Json): number {
   return UNIT_SECONDS.reduce((sum, seconds, i) => sum + seconds * Number(units[i + 1] ?? 0), 0);
 }
 
-/** Returns the fields for `/api/user`. A null counts as missing, so that it clears no stored value by mistake. */
+/** Returns the fields for `/api/user`. A null field counts as missing, so that it clears no stored value by mistake. */
 function groupFieldsOf(body: JsonObject, idField: string): JsonObject {
   for (const [field, description] of Object.entries(REFUSED)) {
     if (Object.keys(pick(body, [field])).length > 0) throw invalidField(field, description);

@@ -36,7 +36,7 @@ interface VerbRequest {
   readonly idempotencyKey: string | undefined;
 }
 
-/** A verb of `/api/user`: an RPC, and the conversion of its messages from and to JSON. */
+/** A verb of `/api/user`. A verb has an RPC, and converts JSON to the request and the response to JSON. */
 export interface Verb {
   readonly method: DescMethodUnary;
   /** Creates the request of the RPC. @throws ConnectError InvalidArgument with the invalid field */
@@ -63,7 +63,7 @@ export const GET: Verb = {
   toBody: (group, { newUserGroup }: GetUserGroupResponse, { name, properties }: GetUserGroupRequest) => ({
     success: 1,
     new_user_group: newUserGroup,
-    // The response echoes the name and the properties of the request, even if the stored values differ.
+    // The response contains the name and the properties of the request, even if the stored values differ.
     user_group: {
       team_id: Number(group.teamId),
       token: group.token,
@@ -106,7 +106,9 @@ export const POST: Verb = {
 
 export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PUT, POST }));
 
-/** Creates the request of a GET, whose fields can be in the body or in the query. Fields in both must be equal. */
+/**
+ * Creates the request of a GET. A field can be in the body or in the query. If it is in both, the values must be equal.
+ */
 function getRequest({ body, query }: VerbRequest): Message {
   const fields = pick(body, GROUP_FIELDS);
   let known = 0;
@@ -140,8 +142,9 @@ function wrongQuery(field: string, description: string, cause?: unknown): Connec
 }
 
 /**
- * Creates the request of a GET that has only an id, or an id and a name, as most have. Without the decoder of
- * protobuf-es, a GET takes 5 % less CPU. Returns undefined if the decoder must check the request.
+ * Creates the request of a GET that has only an id, or only an id and a name. Most requests have no other fields.
+ * Without the decoder of protobuf-es, a GET takes 5 % less CPU. Returns undefined if the decoder must check the
+ * request, because it has other fields or invalid values.
  */
 function plainGetRequest(fields: JsonObject): GetUserGroupRequest | undefined {
   for (const field in fields) if (field !== "user_group_id" && field !== "name") return undefined;
@@ -160,7 +163,7 @@ function queryObject(name: string, text: string): JsonObject {
   }
 }
 
-/** Returns the group fields that most responses have in common. JSON omits undefined fields. */
+/** Returns the group fields that most responses have in common. JSON omits a field that is undefined. */
 export function common({ teamId, token, name, providedId, expireTime, suspension }: UserGroup) {
   return {
     // Team ids are below 2^53, so a JSON number is exact.
@@ -199,13 +202,14 @@ export function methodOf(verb: Verb): EndpointMethod {
     const condition = headerValue(headers, "if-match");
     const ifMatch = condition === null ? undefined : etagOf(condition.trim());
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
-    // With an empty key, the client would assume that it can safely repeat this request.
+    // Refuse an empty key. Otherwise the client would assume that it can safely repeat this request.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
     const response = await call.invoke(message);
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
-    // The token of a suspended group is empty. After an error, the client keeps its stored token.
+    // The token of a suspended group is empty. If the response were a success, a client could store the empty token. If
+    // the response is an error, the client keeps its stored token.
     if (userGroup.suspension && verb.method === getUserGroup)
       throw toCallError(new UserGroupSuspended(userGroup.suspension.message));
     const answer = verb.toBody(userGroup, response as never, message as never);
@@ -216,7 +220,7 @@ export function methodOf(verb: Verb): EndpointMethod {
 }
 
 /**
- * Parses `If-Match`. Returns undefined for `*`, which any etag matches.
+ * Parses `If-Match`. Returns undefined if the value is `*`, because any etag matches.
  *
  * @throws ConnectError InvalidArgument if the value is neither one entity tag nor `*`
  */
@@ -224,6 +228,6 @@ function etagOf(value: string): string | undefined {
   if (value === "*") return undefined;
   const [isTag, weak, etag] = ETAG.exec(value) ?? [];
   if (isTag === undefined) throw malformed('If-Match must be one entity tag, such as "abc", or *', []);
-  // A weak tag never matches (RFC 9110, 13.1.1). No stored etag contains a slash.
+  // A weak tag never matches (RFC 9110, 13.1.1). No stored etag contains a slash, so the prefix `W/` prevents a match.
   return weak || !etag ? `W/${etag}` : etag;
 }

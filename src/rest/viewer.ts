@@ -34,8 +34,9 @@ const { resolveViewer, createViewerSession } = ViewerService.method;
 const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, ViewerSessionInvalid];
 
 /**
- * Creates the endpoint `/api/viewer`, which serves ResolveViewer as token introspection (RFC 7662). The request is a
- * form or JSON. The response is the same for all invalid tokens (section 2.2), except for a suspended group.
+ * Creates the endpoint `/api/viewer`. The endpoint serves ResolveViewer as token introspection (RFC 7662). The request
+ * is a form or JSON. The response is the same for all invalid tokens (section 2.2). If the group of the token is
+ * suspended, the response is different.
  */
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
@@ -57,7 +58,7 @@ export function viewerEndpoint(): Endpoint {
 
 /** Returns the response for a token that is not active. Undefined for all other errors. */
 function inactiveBody(error: unknown): object | undefined {
-  // Only the caller can show the message to the viewer.
+  // The response contains the message, because only the caller can show the message to the viewer.
   if (error instanceof UserGroupSuspended)
     return { active: false, reason: error.reason, suspension_message: error.suspensionMessage };
   return NOT_ACTIVE.some((each) => error instanceof each) ? { active: false } : undefined;
@@ -81,7 +82,10 @@ export function viewerSessionEndpoint(): Endpoint {
   return restEndpoint({ POST });
 }
 
-/** Returns the response for a valid token. Times are in seconds since 1970, rounded down. */
+/**
+ * Returns the response for a valid token. `active`, `sub`, `exp`, `aud`, `jti` and `iat` are fields of RFC 7662. All
+ * other fields are specific to this service. Times are in seconds since 1970, rounded down.
+ */
 function activeBody(viewer: ResolveViewerResponse, environment: Environment): object {
   const { tokenExpireTime, session } = viewer;
   return {

@@ -17,12 +17,13 @@ import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
 
 /**
- * Creates the function that returns the endpoint of a path in the form of `PATH`. The endpoint needs no token, and
- * pages of any origin can read the response, which does not reveal whether an environment without keys exists.
+ * Creates the function that returns the endpoint of a path in the form of `PATH`. For any other path, the function
+ * returns undefined. The endpoint needs no token, and pages of any origin can read the response. If the environment has
+ * no keys, the response is the same as if the environment did not exist.
  */
 export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) {
   const headers = { "access-control-allow-origin": "*" };
-  /** The number of requests that wait for the store. `MAX_CALLS` does not limit these requests. */
+  /** The number of requests that wait for the store. `MAX_KEY_REQUESTS` limits them, because `MAX_CALLS` does not. */
   let waiting = 0;
 
   const documentsOf = async (environment: EnvironmentName) => {

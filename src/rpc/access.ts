@@ -20,8 +20,8 @@ import { apiTokenIn, credentialIn, tokenFromHeader } from "./credentials.ts";
 import { callError, withoutStackTrace } from "./errors.ts";
 
 /**
- * The callers that may call a method: everyone (`open`), every authenticated caller (`any`), API tokens with this role
- * or a higher role, or only `ADMIN_TOKEN` (`root`). `admin` and `any` also permit `ADMIN_TOKEN`.
+ * The callers that may call a method. `open` permits everyone. `any` permits every authenticated caller. A role permits
+ * API tokens with this role or a higher role. `admin` also permits `ADMIN_TOKEN`. `root` permits only `ADMIN_TOKEN`.
  */
 export type Access = "open" | "any" | Role | "root";
 
@@ -34,8 +34,8 @@ function policyOf<S extends DescService>(
 }
 
 /**
- * The access policy of each method. A method without an entry is refused. Open methods reveal nothing about groups. If
- * a right depends on the request, the RPC checks the right with `hasRole`.
+ * The access policy of each method. If a method has no entry, the service refuses its calls. Open methods reveal
+ * nothing about groups. If a right depends on the request, the RPC checks the right with `hasRole`.
  */
 export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
@@ -121,7 +121,7 @@ export interface RateLimiters {
   readonly onLimited: (name: RateLimitName) => void;
 }
 
-/** The response headers of a rate-limited call beside `Retry-After` (draft-ietf-httpapi-ratelimit-headers). */
+/** Response headers of a rate-limited call, in addition to `Retry-After` (draft-ietf-httpapi-ratelimit-headers). */
 export const LIMIT_HEADERS = ["ratelimit", "ratelimit-policy"] as const;
 
 const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; readonly limited: string } } = {
@@ -137,9 +137,9 @@ export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): bool
 }
 
 /**
- * Creates the function that authorizes a call and stores the caller in the `CallContext`. Returns a promise only if the
- * API token is not cached. The errors are ConnectError Unauthenticated, PermissionDenied or ResourceExhausted, and
- * errors of the store.
+ * Creates the function that authorizes a call and stores the caller in the `CallContext`. The function returns a
+ * promise only if the API token is not cached. The errors are ConnectError Unauthenticated, PermissionDenied or
+ * ResourceExhausted, and errors of the store.
  */
 export function authorization({ authenticator, rateLimiters }: Authentication) {
   const limited = (name: RateLimitName, by: Limited) => {
@@ -215,9 +215,10 @@ export function authorizeAgain(
 }
 
 /**
- * Creates the function that returns the caller of a request. When the worker is busy, the groups of callers take turns,
- * and the callers within a group. Each environment is a group of its API tokens, so many API tokens do not get more
- * turns. All client addresses without a known API token share one group, so they do not delay environments.
+ * Creates the function that returns the caller of a request. When the worker is busy, the groups of callers take turns.
+ * Each environment is a group, and its API tokens take turns within the group. So an environment with many API tokens
+ * does not get more turns. `ADMIN_TOKEN` is a separate group. If the API token is missing or unknown, the caller is the
+ * client address. All client addresses share one group, so many addresses do not delay environments.
  */
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {
@@ -229,7 +230,10 @@ export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf:
   };
 }
 
-/** Creates a function that returns the name of the caller's environment. Undefined for root and unknown tokens. */
+/**
+ * Creates a function that returns the name of the caller's environment. The function returns undefined for
+ * `ADMIN_TOKEN`, and for an unknown API token.
+ */
 export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
   return (headers: HeaderRecord): string | undefined => {
     const environment = lastOwner(authenticator, headers)?.environment;

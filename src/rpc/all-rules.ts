@@ -25,7 +25,8 @@ import { memoize, regexMatch } from "./plain-text-rules.ts";
 
 /**
  * Creates a function that checks requests by the rules of protovalidate, by this service's rules `json`, `no_token` and
- * `visible`, and by the limits of durations and times. Throws ConnectError InvalidArgument for an invalid request.
+ * `visible`, and by the limits of durations and times. If a request is invalid, the function throws ConnectError
+ * InvalidArgument.
  */
 export function allRules(isCredential: IsCredential): (desc: DescMessage, message: Message) => void {
   const validator = createValidator({ regexMatch });
@@ -104,7 +105,10 @@ function fieldValue(message: Message, { localName, oneof }: DescField): unknown 
   return chosen === localName ? value : undefined;
 }
 
-/** The types whose limits only the JSON format enforces: 10,000 years for durations, the years 1 to 9999 for times. */
+/**
+ * The faults of invalid durations and times. The limits are 10,000 years for durations, and the years 1 to 9999 for
+ * times. The JSON format enforces these limits, but the binary format does not.
+ */
 const OUT_OF_RANGE: ReadonlyMap<string, Fault> = new Map([
   [
     "google.protobuf.Duration",
@@ -132,7 +136,10 @@ function hasJson(desc: DescMessage, message: Message): boolean {
   }
 }
 
-/** Returns the first value of a JSON object that breaks a rule of the field, or that the store would change. */
+/**
+ * Returns the first fault of a JSON object. A fault is a value that breaks a rule of the field, or a value that the
+ * store would change.
+ */
 function jsonFault(value: JsonObject, rules: JsonRules): Fault | undefined {
   const fault = walk(value, rules.maxDepth, rules.maxDepth);
   if (fault) return fault;
@@ -142,7 +149,8 @@ function jsonFault(value: JsonObject, rules: JsonRules): Fault | undefined {
 }
 
 function walk(value: Json, levelsLeft: number, maxDepth: number): Fault | undefined {
-  // A lone surrogate cannot be stored as UTF-8. protobuf-es refuses lone surrogates in all fields except JSON objects.
+  // A lone surrogate cannot be stored as UTF-8. protobuf-es refuses lone surrogates in all fields except JSON objects,
+  // so check the strings of JSON objects here.
   if (typeof value === "string" && !value.isWellFormed())
     return { id: "json.text", message: "must be well-formed Unicode; it contains a lone surrogate" };
   if (typeof value === "number" && !Number.isFinite(value))
@@ -173,8 +181,9 @@ const MAX_DESCRIPTION = 256;
 export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
- * Pairs of limits: for the violations in the detail BadRequest, and in the longer detail of protovalidate. An error
- * uses the first pair that keeps its size at or below `MAX_ERROR_BYTES`, or the last pair.
+ * Pairs of limits. The first number limits the violations in the detail BadRequest. The second number limits the
+ * violations in the detail of protovalidate, which is longer. An error uses the first pair that keeps its size at or
+ * below `MAX_ERROR_BYTES`. If no pair is small enough, the error uses the last pair.
  */
 const LISTED = [
   [MAX_VIOLATIONS, MAX_VIOLATIONS],
@@ -185,8 +194,8 @@ const LISTED = [
 ] as const;
 
 /**
- * Creates the error for a request with violations. Lists only the first violations, and truncates quotes of the
- * request: gRPC sends errors in headers, and clients close a connection with large headers.
+ * Creates the error for a request with violations. The details contain only the first violations, and quotes of the
+ * request are truncated. gRPC sends errors in headers. If the headers were large, clients would close the connection.
  */
 function validationError(violations: readonly Violation[]): ConnectError {
   const first = violations.slice(0, MAX_VIOLATIONS).map(shortened);

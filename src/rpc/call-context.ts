@@ -11,7 +11,9 @@ import type { CallTrace } from "../observability/traces/traces.ts";
 import { environmentNameFromMessage } from "./admin/messages.ts";
 import { withoutTokens } from "./credentials.ts";
 
-/** The header with the request id. If the caller sends no valid id, the service creates one. */
+/**
+ * The header with the request id. If the caller sends no valid id, the service creates one. Responses contain the id.
+ */
 export const REQUEST_ID_HEADER = "x-request-id";
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
@@ -20,8 +22,8 @@ export type Received = Pick<RefusedRequest, "method" | "headers" | "protocolName
 
 /**
  * The request and the caller of one call. The transport passes this object to RPCs as Connect's context values. RPCs
- * pass it to the store as the author of a change. Most calls change nothing, so the fields for the audit trail are
- * computed on access.
+ * pass this object to the store as the author of a change. Most calls change nothing, so the fields for the audit trail
+ * are computed on access.
  */
 export class CallContext implements ContextValues, ChangeBy {
   /** The request id. An id that the caller sent may contain a credential. */
@@ -92,6 +94,7 @@ export class CallContext implements ContextValues, ChangeBy {
     return clientAddress(originOf(this.received), this.trustedProxies);
   }
 
+  /** The key by which the rate limiter counts the failed authentications of the client. */
   get clientKey(): string {
     return clientKey(originOf(this.received), this.trustedProxies);
   }
@@ -113,7 +116,7 @@ export class CallContext implements ContextValues, ChangeBy {
     };
   }
 
-  // The values that the transport keeps on this object, by key.
+  // These methods access the values that the transport keeps on this object, by key.
 
   get<T>(key: ContextKey<T>): T {
     return key.id in this ? ((this as unknown as { readonly [id: symbol]: T })[key.id] as T) : key.defaultValue;

@@ -4,7 +4,7 @@ import { isIntactToken } from "../domain/token.ts";
 import { REDACTED, SESSION_IN_TEXT, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { isSession } from "../sessions/session.ts";
 
-/** Returns whether a string is a credential. Ids and names must not be, because more people can read them. */
+/** Returns whether a string is a credential. No id or name may be a credential, because more people can read it. */
 export type IsCredential = (text: string) => boolean;
 
 /** Recognizes tokens of this service, viewer sessions, and the current credentials of the settings. */
@@ -22,7 +22,7 @@ export function tokenFromHeader(value: string): string | undefined {
   return SCHEME.exec(value)?.[1];
 }
 
-/** Returns the value of the first header in `CREDENTIAL_HEADERS` that is present. */
+/** Returns the value of the first header in `CREDENTIAL_HEADERS` that is present. Null if both are missing. */
 export function credentialIn(headers: HeaderRecord): string | null {
   return headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
 }

@@ -25,7 +25,10 @@ export function callError(code: Code, message: string, detail: ErrorDetail): Con
   return error;
 }
 
-/** Creates an error without a stack trace, because a stack trace would take a fifth of the CPU of a refusal. */
+/**
+ * Runs a function. Errors that the function creates get no stack trace, because a stack trace would take a fifth of the
+ * CPU of a refusal.
+ */
 export function withoutStackTrace<T>(make: () => T): T {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
@@ -63,7 +66,9 @@ export function invalidField(field: string, description: string): ConnectError {
 
 /**
  * Converts a failure to the error for the caller. An unexpected failure becomes Internal with a fixed message. The
- * `cause` of the error is logged and never sent. Only operators receive the fault of the store.
+ * `cause` of the error is logged and never sent.
+ *
+ * @param options `isForOperator`: whether the error contains the fault of the store. Default: false
  */
 export function toCallError(error: unknown, { isForOperator = false } = {}): ConnectError {
   if (error instanceof DomainError) {

@@ -21,7 +21,10 @@ import { refusedError } from "./refusal-errors.ts";
 interface InterceptorDeps extends Observers {
   /** Aborts when the service begins to shut down. */
   readonly shutdownSignal: AbortSignal;
-  /** Called before a NotFound error is returned. Rejects with the error of the call if the store may have lost data. */
+  /**
+   * Called before a NotFound error is returned. If the store may have lost data, the promise rejects, and the call
+   * fails with the error of the promise.
+   */
   readonly confirmMissing: () => Promise<void>;
   readonly isCredential: IsCredential;
 }
@@ -29,8 +32,8 @@ interface InterceptorDeps extends Observers {
 type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
 
 /**
- * Creates the interceptor of all calls. It observes and validates each call, ends the call at its deadline, adds the
- * request id to the response, and converts failures to errors for the caller.
+ * Creates the interceptor of all calls. The interceptor observes and validates each call, and ends the call at its
+ * deadline. It adds the request id to the response, and converts failures to errors for the caller.
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { shutdownSignal, isCredential } = deps;
@@ -81,7 +84,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
 
 const identity = (error: unknown) => error;
 
-/** Looks up a token of the settings again. @returns whether a new environment has replaced its deleted environment */
+/** Looks up a token of the settings again. Returns true if a new environment has replaced its deleted environment. */
 async function lookUpAgain(call: CallContext): Promise<boolean> {
   const { caller } = call;
   const principal = caller.role === "root" ? undefined : await caller.lookUpAgain?.();
@@ -90,7 +93,7 @@ async function lookUpAgain(call: CallContext): Promise<boolean> {
   return true;
 }
 
-/** Runs a unary call. Rejects at the deadline, or when the caller disconnects; the handler still finishes. */
+/** Runs a unary call. Rejects at the deadline, or when the caller disconnects. Even then, the handler finishes. */
 function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   const { signal } = req;
   return new Promise((resolve, reject) => {
@@ -103,7 +106,7 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-/** Loads protovalidate after the process has begun to listen. Earlier, it would take a quarter of the start time. */
+/** Loads protovalidate. Call this after the process listens, because loading takes a quarter of the start time. */
 export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");
 }
@@ -122,7 +125,8 @@ async function* passOn<T>(
   let error: ConnectError | undefined = new ConnectError("the client disconnected", Code.Canceled);
   try {
     yield* messages;
-    // If a client resets a stream, the request may end one turn of the event loop before the signal aborts.
+    // If a client resets a stream, the request may end one turn of the event loop before the signal aborts. So wait for
+    // one turn.
     await setImmediate();
     // A shutdown ends streams with success.
     error = signal.reason === shutdownSignal.reason ? undefined : abortError(signal);
@@ -134,7 +138,10 @@ async function* passOn<T>(
   }
 }
 
-/** Returns the error for an aborted stream. A failure after the abort is no fault of the server, so it is dropped. */
+/**
+ * Returns the error for an aborted stream; undefined if the stream was not aborted. A failure after the abort is not a
+ * fault of the server, so the error does not contain the failure.
+ */
 function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
   const { code } =
     ((failure instanceof ConnectError ? failure.cause : failure) as { code?: unknown } | undefined) ?? {};

@@ -39,7 +39,7 @@ export function groupFromMessage(
 type GroupMessage = Pick<GroupFields, "mapping"> &
   Partial<Omit<GroupFields, "expireTime">> & { readonly expireTime?: Timestamp | undefined };
 
-/** @param token default: the token of the group; empty if the group is suspended */
+/** @param token the token in the message. Default: the token of the group. If the group is suspended: empty */
 export function userGroupMessage(group: UserGroup, token = group.suspension ? "" : group.token): UserGroupMessage {
   return {
     $typeName: "usergroup.v1.UserGroup",

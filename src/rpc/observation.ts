@@ -78,13 +78,13 @@ export class Observation {
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
     if (!hasLine) logger.debug(fields, isFault ? "call failed" : error ? "call refused" : "call");
-    // Usually, Redis is down. Most outages of Redis end without the help of an operator.
+    // This code usually means that Redis is down. Most outages of Redis end without the help of an operator.
     else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
     else logger.error(fields, "call failed");
   }
 }
 
-/** Returns the reason of an error, or the code of an error of the transport in a stream, which has no reason. */
+/** Returns the reason of an error. An error of the transport in a stream has no reason, so returns its code. */
 function reasonOf({ code, details }: ConnectError): string {
   for (const detail of details)
     if ("desc" in detail && detail.desc === ErrorInfoSchema) return (detail.value as { reason: string }).reason;
@@ -118,13 +118,16 @@ interface NamesGroup {
   readonly userGroup?: { readonly providedId?: unknown };
 }
 
-/** Returns the id of the group of an authenticated call as a log field. Other clients could send any id. */
+/**
+ * Returns the id of the group of a call as a log field. Omits the id if the call has no authenticated caller, because
+ * an unauthenticated client could send any id.
+ */
 function groupFields({ principal, input }: CallContext, output: Message | undefined) {
   if (!principal) return {};
   const request = input as NamesGroup | undefined;
   const response = output as NamesGroup | undefined;
   const byId = request?.group?.case === "userGroupId" ? request.group.value : undefined;
   const id = request?.userGroupId ?? byId ?? response?.userGroup?.providedId ?? response?.providedId;
-  // Validation has refused a longer id.
+  // If the id is longer, validation has refused the request. So omit the id.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

@@ -15,16 +15,20 @@ import { no_token as noTokenOption, visible as visibleOption } from "../../gen/u
 import { isVisible } from "../domain/visible-text.ts";
 import type { IsCredential } from "./credentials.ts";
 
-/** Returns false if protovalidate must check the value of a field. The value of an unset field may be undefined. */
+/**
+ * Returns true only if the value of a field certainly satisfies the rules of the field. Otherwise, protovalidate must
+ * check the value. The value of an unset field may be undefined.
+ */
 type IsSure = (value: unknown) => boolean;
 
 const always: IsSure = () => true;
 const never: IsSure = () => false;
 
 /**
- * Compiles a check that accepts plain messages: all texts are valid, and all lists, maps and messages are empty. It
- * accepts no message that protovalidate would refuse, and no message of a type with an unsupported rule. Skipping
- * protovalidate for plain messages saves 13 to 22 % of the CPU of a call.
+ * Compiles a check that accepts only plain messages. In a plain message, all text fields are valid, and all lists, maps
+ * and messages are empty. The check accepts no message that protovalidate would refuse, so the caller can skip
+ * protovalidate. This saves 13 to 22 % of the CPU of a call. If a type has a rule that the check does not support, the
+ * check accepts no message of the type.
  */
 export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredential): (message: Message) => boolean {
   const checkOf = (field: DescField) => ({ name: field.localName, isSure: fieldCheck(field, isCredential) });
@@ -87,7 +91,7 @@ function textCheck(
   };
 }
 
-/** Returns whether a list, map or message field is empty. If it is empty, no rule applies to its content. */
+/** Returns whether a list, map or message field is empty. An empty field has no content to which rules could apply. */
 const isEmpty: IsSure = (value) => {
   if (value === undefined) return true;
   if (typeof value !== "object" || value === null || "$typeName" in value) return false;

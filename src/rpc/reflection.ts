@@ -9,7 +9,10 @@ import { memoize } from "./plain-text-rules.ts";
 type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
 type Answer = ServerReflectionResponse["messageResponse"];
 
-/** @param further files in addition to the files of the services, and instead of files with the same name */
+/**
+ * @param further the files that reflection serves in addition to the files of the services. If two files have the same
+ *   name, reflection serves the file of `further`
+ */
 function answererOf(services: readonly DescService[], further: readonly DescFile[]) {
   const files = new Map(further.map((file) => [nameOf(file), file]));
   const add = (file: DescFile): void => {
@@ -84,7 +87,7 @@ function failure(errorCode: Code, errorMessage: string): Answer {
 /** The maximum number of requests of a stream. A client needs fewer requests to read all files and types. */
 export const MAX_QUESTIONS = 1000;
 
-/** The maximum size of all files in a stream, in bytes. A file can be a hundred times longer than its request. */
+/** The maximum size of all files in a stream, in bytes. A file can be 100 times longer than the request for it. */
 export const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 function tooMuch() {
@@ -95,7 +98,8 @@ function tooMuch() {
 /**
  * Creates grpc.reflection ServerReflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
  *
- * @param loadFiles loads files in addition to the files of the services. Called once, for the first call
+ * @param loadFiles loads files that reflection serves in addition to the files of the services. Called once, when the
+ *   first client calls
  */
 export function reflection(services: readonly DescService[], loadFiles: () => Promise<readonly DescFile[]>) {
   let indexing: Promise<ReturnType<typeof answererOf>> | undefined;

@@ -10,9 +10,12 @@ import { Observation, type Observers } from "./observation.ts";
 /** The maximum length of a message of the transport, in UTF-16 units. */
 const MAX_TEXT = 256;
 
-/** Patterns of protobuf-es' error messages, each with the message for the caller. refusal-errors.test.ts tests them. */
+/**
+ * Patterns of protobuf-es' error messages for invalid JSON, each with the message for the caller.
+ * refusal-errors.test.ts tests the patterns with protobuf-es.
+ */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
-  // The message contains the limit of validation, which is lower but runs later.
+  // Decoding has limits of its own. Validation runs later and has a lower limit, which the message contains.
   [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may have at most 32 levels"],
   [/duplicate object key/, "a JSON object has a duplicate key; send each key once"],
 ];
@@ -24,9 +27,10 @@ const DEADLINE_EXCEEDED =
 const RETRY_AFTER_SECONDS = 1;
 
 /**
- * Returns the function that counts and logs a refused request, and returns the error for its caller.
+ * Returns the function that counts and logs a refused request. The function returns the error for the caller.
  *
- * @param environmentOf returns the name of the caller's environment for the metrics. Default: none
+ * @param environmentOf returns the name of the caller's environment for the metrics. By default, the metrics contain no
+ *   environment
  */
 export function observeRefusals(
   observers: Observers,
@@ -37,7 +41,7 @@ export function observeRefusals(
     const call = contextValues ? callOf(contextValues) : new CallContext(request);
     const started = performance.now() - Math.max(0, Date.now() - arrived);
     const observation = new Observation(observers, call, started);
-    // These refusals are faults of the server.
+    // Only the refusals in this list are faults of the server.
     observation.isRequestFault = !["unauthorized", "unencodable", "endpoint"].includes(refusal.kind);
     const cause = refusal.kind === "overloaded" ? refusal.cause : refusal.kind;
     if (isOverload(cause)) observers.metrics.overloaded(cause, environmentOf(request.headers));
@@ -45,7 +49,7 @@ export function observeRefusals(
   };
 }
 
-/** Creates the error for a refused request. Replaces messages of libraries, because they may quote the request. */
+/** Creates the error for a refused request. Replaces messages of libraries, which may quote the request. */
 export function refusedError(
   refusal: Refusal,
   { method, protocolName }: Pick<RefusedRequest, "method" | "protocolName">,
@@ -162,7 +166,7 @@ export function malformed(message: string, violations: readonly FieldViolation[]
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
 }
 
-/** Returns the error of protobuf-es that contains the invalid field: `error`, its cause, or none. */
+/** Returns `error` or its cause, if this is an error of protobuf-es that contains the invalid field. */
 function fieldErrorOf(error: unknown) {
   if (isFieldError(error)) return error;
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;

@@ -49,7 +49,7 @@ export function viewerService({ userGroups, sessions, metrics, lastResolves }: V
       };
     },
 
-    /** A request with the id of the group, instead of its token, needs the role `read` or a higher role. */
+    /** If the request contains the id of the group instead of its token, the caller needs the role `read` or higher. */
     async createViewerSession(request, { values }) {
       const call = callOf(values);
       const { group, audience, ttl, viewerId, origin, propertyKeys, claims } = request;

@@ -58,6 +58,7 @@ interface AppDeps
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly traces: Traces | undefined;
+  /** Returns whether a failed call of an unauthenticated client gets a log line. */
   readonly mayLogUnknown: (code: string) => boolean;
   readonly confirmMissing: () => Promise<void>;
   /** Receives a sample of this worker's metrics every ten seconds. */
@@ -96,7 +97,8 @@ export function createApp(deps: AppDeps) {
   const operatorEndpoints = new Map(Object.entries({ ...operations(deps), ...(deps.console && consoleEndpoints()) }));
 
   const common = {
-    // Without METRICS_PORT, unauthenticated clients can read the metrics, so they must not name environments.
+    // If METRICS_PORT is not set, unauthenticated clients can read the metrics. In this case, the metrics must not name
+    // environments.
     onRefused: observeRefusals(deps, deps.metricsPort === undefined ? undefined : environmentsOf(deps.authenticator)),
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),

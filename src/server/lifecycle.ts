@@ -1,8 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 
 /**
- * Resolves at a stop signal, or when the supervisor of a worker exits. The listeners stay, because one Ctrl-C arrives
- * twice if npm runs the service, and the second signal must not end the process immediately.
+ * Resolves when the process receives a stop signal, or when the supervisor of a worker exits. The listeners stay after
+ * the first signal. If npm runs the service, one Ctrl-C arrives as two signals. Without a listener, the second signal
+ * would end the process immediately.
  */
 export function stopRequested(isWorker: boolean): Promise<undefined> {
   return new Promise((resolve) => {
@@ -50,7 +51,11 @@ export class Lifecycle {
     return this.#closing !== undefined;
   }
 
-  /** Closes all resources once, after `delayMs`, within `timeoutMs`. @returns the names of those that failed */
+  /**
+   * Waits for `delayMs`, and then closes all resources within `timeoutMs`. Later calls return the same promise.
+   *
+   * @returns the names of the resources that could not be closed
+   */
   close(timeoutMs: number, { delayMs = 0 }: { readonly delayMs?: number } = {}): Promise<readonly string[]> {
     // Closers may read `isClosing`, so set `#closing` before the first closer runs.
     this.#closing ??= pause(delayMs).then(() => this.#closeAll(timeoutMs));

@@ -16,7 +16,10 @@ import { openStores } from "./open-store.ts";
 /** Tokens for development. The service generates and announces these tokens. They are valid until the process exits. */
 export interface DevelopmentTokens {
   readonly apiTokens: readonly ApiTokenSetting[];
-  /** One token for the console. Empty without the console, with `ADMIN_TOKEN`, or if no tokens are generated. */
+  /**
+   * One token for the console. Empty if the console is off, if `ADMIN_TOKEN` is set, or if the service generates no
+   * tokens.
+   */
   readonly adminTokens: readonly string[];
 }
 
@@ -36,7 +39,10 @@ interface IssuedDeps extends GroupDeps {
   readonly onDeleted: (environment: Environment) => void;
 }
 
-/** Opens the stores, the viewer sessions and the issued API tokens. Subscribes to the changes of other workers. */
+/**
+ * Opens the stores, the viewer sessions and the issued API tokens. If the service uses Redis, subscribes to the
+ * revocations and signing-key changes of other workers.
+ */
 export function openIssuedTokens(
   config: Config,
   { client, cipher, audit, storeClient, lifecycle, logger, onDeleted }: IssuedDeps,

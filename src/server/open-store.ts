@@ -31,7 +31,10 @@ interface StoreObservers {
   readonly onReady: () => void;
 }
 
-/** The maximum time that a start waits for Redis before the service listens anyway, in milliseconds. */
+/**
+ * The maximum time that a start waits for Redis, in milliseconds. After this time, the service listens even if Redis
+ * has not answered.
+ */
 export const WAIT_MS = 2000;
 
 /** Opens the store of the settings, and logs the state of the connections to Redis. @throws StoreMisconfigured */
@@ -46,7 +49,8 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   }
   let lastError: Error | undefined;
   const logged = new Set<string>();
-  // Do not log each error within `WAIT_MS`. If Redis has not answered by then, one line reports the last error.
+  // Do not log each error within `WAIT_MS`. If Redis has not answered at the end of this time, one log line reports the
+  // last error.
   let isEarly = true;
   const { client, opened } = openRedis(config.redisUrl, {
     data: { refusal: () => identity.refusal(), check: () => identity.check() },

@@ -11,7 +11,11 @@ import { requireConnectPermission } from "./permissions.ts";
 /** The minimum time between two warnings with the same cause, in milliseconds. */
 const WARNING_INTERVAL_MS = 60_000;
 
-/** Opens the traces. Without a collector, returns undefined and does not load OpenTelemetry. @throws NotAllowed */
+/**
+ * Opens the traces. If the settings contain no collector, returns undefined and does not load OpenTelemetry.
+ *
+ * @throws NotAllowed
+ */
 export async function openTraces(
   config: Config,
   { logger, metrics, lifecycle }: { logger: Logger; metrics: Metrics; lifecycle: Lifecycle },
@@ -37,7 +41,10 @@ export function collectorTlsOf({ otlpCa, otlpCert, otlpKey }: Config): Collector
 const LOST =
   "spans of traces are lost: ugs_spans_lost_total counts them; see docs/operations/incidents.md#usergroupsspanslost";
 
-/** Returns a function that counts lost spans, and warns once per `WARNING_INTERVAL_MS` and cause. */
+/**
+ * Returns a function that counts lost spans. For each cause, the function logs at most one warning per
+ * `WARNING_INTERVAL_MS`.
+ */
 export function lossReporter(logger: Pick<Logger, "warn">, lost: (cause: string, spans: number) => void): OnLost {
   const isDue = oncePer(WARNING_INTERVAL_MS);
   return (cause, spans, error) => {

@@ -65,7 +65,8 @@ export function openWebhooks(
     ofWorkers: "max",
     read() {
       const lags = engine.lags().slice(0, MAX_LAGS);
-      // Without METRICS_PORT, unauthenticated clients can read the metrics, so they must not name environments.
+      // If METRICS_PORT is not set, unauthenticated clients can read the metrics. In this case, the metrics must not
+      // name environments.
       if (metricsPort === undefined) return [{ labels: {}, value: (lags[0]?.ageMs ?? 0) / 1000 }];
       return lags.map(({ environment, ageMs }) => ({
         labels: { environment: formatEnvironmentName(environment) },

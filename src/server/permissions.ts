@@ -12,7 +12,12 @@ async function isGranted(permission: Permission): Promise<boolean> {
   return !deno || (await deno.permissions.query(permission)).state === "granted";
 }
 
-/** Requires the permission to listen. Deno would throw in a callback. @throws Error of the system call `listen` */
+/**
+ * Requires the permission to listen on a port. Call this function before listening. If the permission is missing, Deno
+ * would throw in an internal callback, where no code can catch the error.
+ *
+ * @throws Error of the system call `listen`
+ */
 export async function requireListenPermission(host: string, port: number): Promise<void> {
   const name = host.includes(":") ? `[${host}]` : host;
   if (await isGranted({ name: "net", host: `${name}:${port}` })) return;

@@ -21,10 +21,16 @@ const RETRY_MS = 1000;
 /** The interval at which a starting process tests whether a postponed check has succeeded, in milliseconds. */
 const PUT_OFF_MS = 5;
 
-/** The limits of the interval of environment checks, which is otherwise `API_TOKEN_CACHE`, in milliseconds. */
+/**
+ * The minimum and maximum interval of environment checks, in milliseconds. Between these limits, the interval is the
+ * value of `API_TOKEN_CACHE`.
+ */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
-/** The interval of identity checks, in milliseconds. Redis can lose its data while the connections stay open. */
+/**
+ * The interval at which the process checks the identity of the data in Redis, in milliseconds. A check of each new
+ * connection is not enough, because Redis can lose its data while the connections stay open.
+ */
 const IDENTITY_MS = 1000;
 
 interface RedisStateDeps {
@@ -32,6 +38,7 @@ interface RedisStateDeps {
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
+  /** Undefined if the service uses the embedded store. */
   readonly identity: StoreIdentity | undefined;
   readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;
@@ -42,8 +49,9 @@ interface RedisStateDeps {
 
 /**
  * Checks and restores the data that this process needs in Redis: the layout number, the check values of `TOKEN_KEYS`,
- * and the environments of `API_TOKENS`. If a shard is down, the process starts anyway, and checks the shard when it
- * answers. Lost data is written again, so that wrong keys are still detected, and an environment keeps its number.
+ * and the environments of `API_TOKENS`. If a shard is down, the process starts anyway, and checks the data of this
+ * shard when the shard answers. If Redis loses the data, the process writes the data again. So the service still
+ * detects wrong keys after the loss, and an environment keeps its number.
  */
 export class RedisState {
   readonly #deps: RedisStateDeps;
@@ -59,7 +67,8 @@ export class RedisState {
   }
 
   /**
-   * Checks layout and keys at the start, and warns about the configuration of Redis. Skips the embedded store.
+   * Checks layout and keys at the start, and logs warnings about the configuration of Redis. If the service uses the
+   * embedded store, does nothing.
    *
    * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
    */
@@ -67,7 +76,8 @@ export class RedisState {
     const { client, config, identity, logger } = this.#deps;
     if (!identity) return;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
-    // The service must not use data with another layout or keys. In a Cluster, one shard may be down, so do not wait.
+    // Wait until the check is done, because the service must not use data with another layout or other keys. In a
+    // Cluster, do not wait, because one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
       if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
@@ -80,7 +90,8 @@ export class RedisState {
   }
 
   /**
-   * Returns an environment of `API_TOKENS`, and creates it if it is missing and was not deleted.
+   * Returns an environment of `API_TOKENS`. If the environment is missing, creates the environment. Does not create an
+   * environment that was deleted.
    *
    * @throws EnvironmentNotFound if the environment was deleted. StoreUnavailable, TooFewReplicas, RecordUnreadable
    */
@@ -128,7 +139,10 @@ export class RedisState {
     if (identity) this.#timers.push(setInterval(() => void identity.check().catch(() => {}), IDENTITY_MS).unref());
   }
 
-  /** Called when a connection to Redis is ready. During the start, does nothing, because `check` checks the data. */
+  /**
+   * Called when a connection to Redis is ready. Checks the data once after `RETRY_MS`, because other connections may
+   * follow. During the start, does nothing, because `check` checks the data.
+   */
   restore(): void {
     if (this.#timers.length > 0) this.#later();
   }
@@ -212,7 +226,7 @@ export class RedisState {
     }
   }
 
-  /** Logs the deletion of an environment once, and again if it was used in the meantime. */
+  /** Logs the deletion of an environment once. If the environment is used again, also logs its next deletion. */
   #logDeletion(environment: string): void {
     if (this.#loggedDeletions.has(environment)) return;
     this.#loggedDeletions.add(environment);
@@ -222,7 +236,10 @@ export class RedisState {
     );
   }
 
-  /** Returns the result of a check during the start. If Redis or a shard is down, postpones the check. */
+  /**
+   * Returns the result of a check during the start. If Redis or the shard of the data is down, postpones the check and
+   * returns undefined.
+   */
   async #unlessAway<T>(work: Promise<T>, what: string): Promise<T | undefined> {
     const { logger } = this.#deps;
     try {
@@ -250,8 +267,10 @@ export const LAYOUT = "3";
 const FIRST_LAYOUT = "1";
 
 /**
- * Checks the layout, and gives data without an identity a new one. @throws StoreMisconfigured, StoreUnavailable,
- * TooFewReplicas
+ * Checks the layout of the data in Redis. If the data has no identity, gives the data a new identity.
+ *
+ * @param wasChecked whether this process has checked the data before
+ * @throws StoreMisconfigured if the data does not have the layout of this release; StoreUnavailable; TooFewReplicas
  */
 async function checkFormat(
   client: StoreClient,
@@ -260,7 +279,8 @@ async function checkFormat(
 ): Promise<void> {
   if (!identity) return;
   let found = await client.run("format", "get", [FORMAT_KEY]);
-  // During the search, another worker of this release may have written the layout number and data.
+  // During the search, another worker of this release may have written the layout number and data, so read the number
+  // again.
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);
@@ -278,7 +298,10 @@ function requireLayout(format: string): void {
   );
 }
 
-/** Matches the keys of environments, which contain the number of the environment, or in earlier layouts `env:`. */
+/**
+ * Matches the keys of environments. Such a key contains the number of the environment. In earlier layouts, it begins
+ * with `ug:env:`.
+ */
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**

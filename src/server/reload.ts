@@ -51,11 +51,12 @@ export function watchFiles(
 }
 
 /**
- * Requires that `next` can replace `ring`. The workers replace their rings at different times, so until then each
- * worker must be able to decrypt the tokens of the others.
+ * Requires that the keys in `next` can replace the keys in `ring`. The workers replace their rings at different times.
+ * Until all workers have replaced their rings, each worker must be able to decrypt the tokens that other workers
+ * encrypt.
  *
- * @param redis undefined for the embedded store. Any key may have encrypted tokens there, so `next` must contain all
- *   keys
+ * @param redis undefined if the service uses the embedded store. In this case, any key of `ring` may have encrypted
+ *   tokens, so `next` must contain all keys of `ring`
  * @throws StoreMisconfigured; errors of `checkTokenKeys` and `requireUnneeded`
  */
 export async function requireSuccessor(

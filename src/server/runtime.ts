@@ -1,11 +1,15 @@
 import { setFlagsFromString } from "node:v8";
 import { configureTextEncoding, getTextEncoding } from "@bufbuild/protobuf/wire";
 
-/* Sets options of V8 and protobuf-es. Import this file first: otherwise ioredis makes a call 5 % more expensive. */
+/*
+ * Sets options of V8 and protobuf-es. Import this file before all other files. If ioredis is loaded first, a call costs
+ * 5 % more CPU.
+ */
 
 /*
- * The growth in percent after which V8 collects the old generation. A lower value takes more CPU. At 100 %, a pause
- * takes twice as long as at 50 %, and a worker uses 20 MiB more. Deno reads V8 flags only from its command line.
+ * V8 collects the old generation when its size has grown by this percentage. A lower value takes more CPU, because
+ * collections are more frequent. At 100 %, a pause takes twice as long as at 50 %, and a worker uses 20 MiB more. Deno
+ * reads V8 flags only from its command line.
  */
 if (!("Deno" in globalThis)) setFlagsFromString("--heap-growing-percent=50");
 

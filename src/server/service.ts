@@ -40,7 +40,11 @@ export class Service {
     this.#parts = parts;
   }
 
-  /** Checks the data in Redis, and begins to serve. @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas */
+  /**
+   * Waits for Redis, checks the data in Redis, and begins to serve.
+   *
+   * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
+   */
   async start(): Promise<void> {
     const { opened, state } = this.#parts;
     await opened;
@@ -78,7 +82,8 @@ export class Service {
   }
 
   async #useTokens({ apiTokens, adminTokens }: Config): Promise<void> {
-    // If the last key changes, the ids of unnamed tokens change (docs/operations/rotate-keys.md).
+    // The ids of unnamed tokens depend on the last key of the ring. If the last key changes, these ids change
+    // (docs/operations/rotate-keys.md).
     const { secret } = this.#parts.cipher.ring.at(-1) as RingKey;
     const key = deriveKey(secret, "id of a static API token");
     const bound = [...apiTokens, ...this.#development.apiTokens].map((setting) => this.#boundToken(setting, key));
@@ -89,8 +94,9 @@ export class Service {
   }
 
   /**
-   * Returns an API token of the settings. The id of a token without a name is a digest of the token, so the id does not
-   * depend on the order. The digest has a key, so that readers of the log cannot test guessed tokens.
+   * Returns an API token of the settings. If a token has no name, its id is a digest of the token. The id therefore
+   * does not depend on the order of the tokens. The digest has a key, so that readers of the log cannot test guessed
+   * tokens.
    */
   async #boundToken({ token, name, environment: wanted }: ApiTokenSetting, key: Uint8Array): Promise<StaticToken> {
     const { authenticator, state } = this.#parts;

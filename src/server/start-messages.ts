@@ -17,7 +17,10 @@ export interface Listening {
   readonly development?: DevelopmentTokens;
 }
 
-/** Announces the URL, and generated API tokens with an example call, as plain lines on a terminal, or as log lines. */
+/**
+ * Announces the URL, and generated API tokens with an example call. If the output is a terminal, prints plain lines.
+ * Otherwise writes log lines.
+ */
 export function announce({ logger, logUnredacted, print }: Log, listening: Listening): void {
   const { url, metricsUrl, workers, development } = listening;
   const [adminToken] = development?.adminTokens ?? [];
@@ -91,7 +94,10 @@ function curl(url: string, token: string): string {
   return `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${token}'`;
 }
 
-/** Prints the answer to arguments, and sets the exit code. Returns false if there are none, so the service starts. */
+/**
+ * Answers the arguments of the command line: prints a text, sets the exit code, and returns true. If the command line
+ * has no arguments, returns false, so that the service starts.
+ */
 export function answerCommandLine(args: readonly string[]): boolean {
   const answer = answerTo(args);
   if (!answer) return false;
@@ -176,7 +182,7 @@ export function explainStartFailure(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** Prints why the service does not start, or sends it to the supervisor. Sets exit code 1. */
+/** Prints the reason why the service does not start. A worker sends it to the supervisor instead. Sets exit code 1. */
 export function reportStartFailure(error: unknown): void {
   process.exitCode = 1;
   const reason = explainStartFailure(error);
@@ -186,6 +192,7 @@ export function reportStartFailure(error: unknown): void {
 
 export function endUnusable(error: Error): void {
   reportStartFailure(error);
-  // Shut down as after a signal, so that calls in flight finish. Deno needs a permission to send a signal to itself.
+  // Shut down as after a signal, so that calls in flight finish. Emit the event here, because Deno needs a permission
+  // to send a signal to itself.
   process.emit("SIGTERM", "SIGTERM");
 }

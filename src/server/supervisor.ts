@@ -13,7 +13,10 @@ import { requireListenPermission, requireRunPermission, workerFlags } from "./pe
 import { announce, type Listening } from "./start-messages.ts";
 import { answerData, type Notice, requestData, type WorkerStart, WorkersFailed, workerArgument } from "./worker.ts";
 
-/** The delay before the supervisor replaces a worker that exited within this time after its start, in milliseconds. */
+/**
+ * The delay before the supervisor replaces a worker that has exited, in milliseconds. If the worker ran for at least
+ * this time, the supervisor replaces the worker immediately.
+ */
 const RESTART_DELAY_MS = 1000;
 
 /** If a worker still runs this many milliseconds after the shutdown timeout, the supervisor kills the worker. */
@@ -21,7 +24,10 @@ const EXIT_SLACK_MS = 2000;
 
 const METRICS_TIMEOUT_MS = 5000;
 
-/** The maximum number of workers that may exit during the start without a reason before the start fails. */
+/**
+ * The maximum number of workers that may exit during the start and report no reason. If one more worker exits, the
+ * start fails.
+ */
 const MAX_EXITS_AT_START = 5;
 
 interface WorkerExit {
@@ -55,7 +61,12 @@ export class Supervisor {
     this.#log = log;
   }
 
-  /** Resolves when all workers listen. @throws WorkersFailed, after all workers have exited */
+  /**
+   * Starts the workers, and resolves when all workers listen.
+   *
+   * @throws WorkersFailed if a worker reports why it cannot start, or if too many workers exit and report no reason.
+   *   When this method rejects, all workers have exited
+   */
   async start(): Promise<void> {
     const started = new Promise<Listening>((resolve, reject) => {
       this.#start = { resolve, reject };
@@ -80,7 +91,8 @@ export class Supervisor {
   async #end(): Promise<void> {
     this.#closing = true;
     const workers = [...this.#workers.keys()];
-    // The promise of `once` of node:events would reject if a worker emits `error`, for example without a channel.
+    // Do not use `once` of node:events here. Its promise would reject if a worker emits `error`, for example because
+    // its channel is closed.
     const ended = Promise.all(workers.map((worker) => new Promise((resolve) => worker.once("exit", resolve))));
     for (const worker of workers) worker.kill("SIGTERM");
     const { shutdownDelayMs, shutdownTimeoutMs } = this.#config;
@@ -110,7 +122,8 @@ export class Supervisor {
     answerData(worker, "history", async (query = "") =>
       JSON.stringify(this.#history.read(JSON.parse(query), Date.now())),
     );
-    // Emitted if a message cannot be sent, or if the fork has failed. Without a listener, it would end the supervisor.
+    // A worker emits `error` if a message cannot be sent to the worker, or if the fork has failed. Without a listener,
+    // `error` would end the supervisor.
     worker.on("error", (error) => {
       this.#log.logger.warn(errorFields(error), "the supervisor cannot reach a worker");
       // If the fork has failed, the worker emits no `exit`. So report the exit here.
@@ -157,7 +170,8 @@ export class Supervisor {
   async #collectMetrics(): Promise<string | undefined> {
     const workers = [...this.#workers].flatMap(([worker, state]) => (state === "starting" ? [] : [worker]));
     const texts = await Promise.all(workers.map((worker) => requestData(worker, "own metrics", METRICS_TIMEOUT_MS)));
-    // `#metrics.end` has already added the metrics of a worker that has exited in the meantime.
+    // Omit a worker that has exited during the requests, because `#metrics.end` has already added the metrics of this
+    // worker.
     const answered = workers
       .map((worker, i) => ({ worker, text: texts[i] }))
       .filter(({ worker }) => this.#workers.has(worker));
@@ -171,15 +185,18 @@ export class Supervisor {
 interface Forks {
   /** Starts a worker process. If the start fails, the process has no pid and emits `error`. */
   fork(number: number): ChildProcess;
-  /** Releases the ports, when all workers listen or the start has failed, and before the URL is announced. */
+  /**
+   * Releases the ports that this process keeps for the workers. Call this method when all workers listen or the start
+   * has failed. Call it before the announcement of the URL.
+   */
   release(): Promise<unknown>;
 }
 
 type PortSettings = Pick<Config, "host" | "port" | "metricsPort" | "files">;
 
 /**
- * Prepares to start workers, which run the program of this process. On Node, `node:cluster` shares the ports. On Deno,
- * the operating system distributes the connections.
+ * Prepares to start workers. A worker runs the same program as this process. On Node, `node:cluster` shares the ports.
+ * On Deno, each worker listens on the same port, and the operating system distributes the connections.
  *
  * @throws on Deno: NotAllowed, or an error of `listen`
  */
@@ -211,9 +228,10 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 }
 
 /**
- * Requires that no other service listens on a port, because the operating system would let it share the port with the
- * workers. If the system selects the port, this process keeps it until the workers listen, resets its connections, and
- * listens with `reusePort`, because the first listener decides whether others can share the port.
+ * Requires that no other service listens on a port. If another service listened, the operating system would let the
+ * workers share the port with that service. If the system selects the port, this process keeps the port until the
+ * workers listen. While this process keeps the port, it resets connections to the port. It listens with `reusePort`,
+ * because the first listener decides whether other processes can share the port.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);

@@ -6,7 +6,7 @@ import type { Sample } from "../observability/history.ts";
 export interface WorkerStart {
   /** The number of the worker, from 1. A replacement gets a new number. */
   readonly number: number;
-  /** The ports of the workers on Deno, which the operating system may have selected. Undefined on Node. */
+  /** The ports of the workers on Deno. The operating system may have selected these ports. Undefined on Node. */
   readonly ports?: { readonly port: number; readonly metricsPort: number | undefined; readonly reusePort: true };
 }
 
@@ -18,7 +18,10 @@ export type Notice =
   | { readonly kind: "failed"; readonly reason: string }
   | { readonly kind: "sample"; readonly sample: Sample };
 
-/** A request for data, or its response. A worker requests data of all workers, and the supervisor of one worker. */
+/**
+ * A request for data, or its response. A worker requests the metrics of all workers, or the history. The supervisor
+ * requests the metrics of one worker.
+ */
 export interface DataMessage {
   readonly kind: "all metrics" | "own metrics" | "history";
   readonly id: number;
@@ -45,7 +48,8 @@ export function workerArgument(start: WorkerStart): string {
 export const worker = readArgument(process.argv[2]);
 
 function readArgument(argument: string | undefined): WorkerStart | undefined {
-  // Without a channel to a supervisor, a user has typed the argument, and the service rejects it as unknown.
+  // If this process has no channel to a supervisor, a user has typed the argument. In this case, the service rejects
+  // the argument as unknown.
   if (!process.send || !argument?.startsWith(ARGUMENT)) return undefined;
   return JSON.parse(argument.slice(ARGUMENT.length)) as WorkerStart;
 }
@@ -63,7 +67,10 @@ export function notifySupervisor(message: Notice): void {
 
 let requests = 0;
 
-/** Requests data from the other process. Returns undefined without data, a channel, or an answer within `timeoutMs`. */
+/**
+ * Requests data from the other process. Returns undefined if the other process has no data, cannot be reached, or does
+ * not answer within `timeoutMs`.
+ */
 export function requestData(
   channel: Channel,
   kind: DataMessage["kind"],
@@ -99,7 +106,10 @@ export function answerData(
   });
 }
 
-/** @param done called after sending. Without this callback, a closed channel would emit its error */
+/**
+ * @param done called when the message is sent, or with an error if the channel is closed. Without this callback, the
+ *   channel would emit the error
+ */
 function send(channel: Channel, message: Notice | DataMessage, done: (error: Error | null) => void): void {
   channel.send?.(message, undefined, undefined, done);
 }

@@ -1,6 +1,9 @@
 import { DAY_MS } from "../domain/durations.ts";
 
-/* The state of a signing key depends only on stored times, so processes agree on it without messages or jobs. */
+/*
+ * The state of a signing key depends only on the stored times of the keys. All processes therefore agree on the state,
+ * and need no messages and no scheduled jobs.
+ */
 
 /** Times of a key, in milliseconds since 1970. */
 export interface KeyTimes {
@@ -25,7 +28,10 @@ interface KeyAt<Key extends KeyTimes> {
 /** The time for which a key signs, in milliseconds. */
 export const LIFETIME_MS = 30 * DAY_MS;
 
-/** The minimum time from publishing a key until it signs, in milliseconds: the cache time, plus five minutes. */
+/**
+ * The minimum time for which a key is published before it signs, in milliseconds: the cache time of the published keys,
+ * plus five minutes.
+ */
 export const PUBLISHED_MS = 15 * 60_000;
 
 /** The time for which a retired key stays published, in milliseconds: the longest session, plus ten minutes. */
@@ -50,6 +56,7 @@ export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number
 interface KeySetChange<Key> {
   /** The keys that stay. Some of these keys may have a new `activeTime`. */
   readonly kept: readonly Key[];
+  /** The `activeTime` of each key to create. */
   readonly made: readonly number[];
 }
 
@@ -58,8 +65,8 @@ export type KeyChange = "maintain" | "rotate" | "replace";
 /**
  * Returns the change after which one key is active and one standby key is published, or undefined if none is needed.
  *
- * @param how `rotate`: the standby key signs now, or when it has been published for `PUBLISHED_MS`. `replace`: all old
- *   keys become invalid
+ * @param how `rotate`: the standby key signs now, or as soon as it has been published for `PUBLISHED_MS`. `replace`:
+ *   all old keys become invalid
  */
 export function nextKeySet<Key extends KeyTimes>(
   keys: readonly Key[],

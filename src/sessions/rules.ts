@@ -1,7 +1,10 @@
 // The rules for viewer sessions. The service and the TypeScript client share this file, so the file uses no platform
 // API. test/fixtures/viewer-sessions.json has a case for each rule.
 
-/** The maximum length of a session, in characters. Most servers accept headers of 8 KiB. */
+/**
+ * The maximum length of a session, in characters. A session must fit into a header, and most servers accept headers of
+ * 8 KiB.
+ */
 export const MAX_SESSION_LENGTH = 8192;
 
 /** The number of seconds by which `iat` may be in the future, because the clocks of two machines can differ. */
@@ -49,15 +52,18 @@ export interface UnverifiedSession {
 }
 
 /**
- * The form of an ES256 signature. The unused bits of the last character must be zero. If ECDSA accepts (r, s), it
- * accepts (r, n - s) as well, so identify a session by `jti`, not by its string.
+ * The form of an ES256 signature. The unused bits of the last character must be zero. If ECDSA accepts (r, s), it also
+ * accepts (r, n - s). So identify a session by `jti`, not by its string.
  */
 const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 
 /** The maximum nesting depth of objects and arrays in a claim. The service accepts no deeper claims from callers. */
 const MAX_CLAIM_DEPTH = 32;
 
-/** Parses a session without verifying its signature. The header has exactly a key id, type and algorithm (RFC 8725). */
+/**
+ * Parses a session, but does not verify its signature. The header must contain a key id, a type and an algorithm, and
+ * nothing else (RFC 8725). Returns undefined if the text is not a session with this header.
+ */
 export function readSession(session: string): UnverifiedSession | undefined {
   const [head = "", claims = "", signature = "", ...more] =
     session.length <= MAX_SESSION_LENGTH ? session.split(".", 4) : [];
@@ -69,7 +75,10 @@ export function readSession(session: string): UnverifiedSession | undefined {
   return alg === ALGORITHM && typ === TYPE && typeof kid === "string" && kid !== "" ? { kid, payload } : undefined;
 }
 
-/** Checks the types of all claims, because an attacker with a stolen key could sign any claims. */
+/**
+ * Checks the types of all claims, because an attacker with a stolen key could sign any claims. Returns undefined if the
+ * service never creates claims of this form.
+ */
 export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   const { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext, nbf } = payload;
   const isWhole =
@@ -82,7 +91,7 @@ export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   return isWhole && claims.exp - claims.iat <= MAX_LIFE_S ? claims : undefined;
 }
 
-/** Returns the JSON object in a part of a session. Undefined for any other value, or duplicate names. */
+/** Returns the JSON object in a part of a session. Returns undefined for any other value, or if a name occurs twice. */
 export function objectIn(part: string): JsonObject | undefined {
   try {
     const base64 = part.replaceAll("-", "+").replaceAll("_", "/");
@@ -92,7 +101,8 @@ export function objectIn(part: string): JsonObject | undefined {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     const text = decoder.decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
     const value: unknown = JSON.parse(text);
-    // Each member has one colon outside of strings. If a name occurs twice, the parsed value has fewer members.
+    // Each member has one colon outside of strings. If a name occurs twice, the parsed value has fewer members than the
+    // text has colons.
     const colons = text.replace(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1;
     return isObject(value) && membersIn(value) === colons ? value : undefined;
   } catch {

@@ -18,7 +18,10 @@ export function newKeyId(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/** The header that `isSession` parsed last, with its dot. Sessions with the same key have the same header. */
+/**
+ * The header that `isSession` parsed last, including the dot after it. Sessions with the same key have the same header,
+ * so `isSession` need not parse this header again.
+ */
 let lastHeader = PREFIX;
 
 /** Returns whether a text has the header of a session. The session may be invalid. */

@@ -183,7 +183,7 @@ describe("the cache of verified sessions", () => {
     expect(verifier.size).toBe(1);
   });
 
-  it("does not cache sessions of many bytes", async () => {
+  it("does not cache a session longer than 2,048 characters", async () => {
     const verifier = new SessionVerifier();
     const long = await sign({ ext: { text: "x".repeat(2000) } });
     expect(await verify(long, { verifier })).toMatchObject({ jti: CLAIMS.jti });

@@ -13,7 +13,7 @@ const FRESH_MS = 120_000;
 
 const MAX_KNOWN = 10_000;
 
-/** The maximum number of attempts to change keys while other workers change them as well. */
+/** The maximum number of attempts to change keys. An attempt fails if another worker changes the keys first. */
 const TRIES = 5;
 
 export type SigningKeyAt = ReturnType<typeof statesOf<SigningKey>>[number];
@@ -52,7 +52,7 @@ class KnownKeys {
   }
 }
 
-/** Values that are read once for all waiting callers, and cached. */
+/** A cache of values, by the path of the environment. All waiting callers share one read. */
 class CachedReads<T> {
   readonly #cached = new Map<string, { readonly value: T; readonly readAt: number }>();
   /** Reads in flight. `forget` removes a read from this map, because its result may be outdated. */
@@ -97,7 +97,9 @@ interface SigningKeysDeps {
   readonly onOverdue: (error: unknown) => void;
 }
 
-/** The cached signing keys of environments. The first worker that reads the keys makes a due change. */
+/**
+ * The cached signing keys of environments. If a change is due, the first worker that reads the keys makes the change.
+ */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   readonly #known = new CachedReads<KnownKeys>();
@@ -119,7 +121,10 @@ export class SigningKeys {
     this.#published.forget(path);
   }
 
-  /** Returns a public key. If it is unknown, reads the keys once more, because another worker may have created it. */
+  /**
+   * Returns the public key with this id. If the cache does not contain the key, reads the keys once more, because
+   * another worker may have created the key. All waiting callers share this read. Returns undefined for an unknown id.
+   */
   async keyOf(environment: Environment, kid: string): Promise<JWK | undefined> {
     const known = (await this.#find(environment)).keyOf(kid);
     if (known) return known;
@@ -159,7 +164,12 @@ export class SigningKeys {
     return statesOf(keys, now);
   }
 
-  /** Activates the next key, at once or after `PUBLISHED_MS`. @param how `replace`: old keys become invalid at once */
+  /**
+   * Activates the next key, immediately or as soon as the key has been published for `PUBLISHED_MS`. Creates keys if
+   * none exist.
+   *
+   * @param how `replace`: replaces all keys immediately, because the old keys must not be used any more
+   */
   async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {
     const set = await this.#change(environment, await this.#deps.store.read(environment), how, by);
     this.forget(environmentPath(environment));
@@ -176,7 +186,7 @@ export class SigningKeys {
     return this.#known.read(environmentPath(environment), read);
   }
 
-  /** Reads the keys, and makes a due change. The first session creates the first keys. */
+  /** Reads the keys, and makes a due change. Does not create the first keys, because the first session creates them. */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
     const set = await this.#deps.store.read(environment);
     if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;

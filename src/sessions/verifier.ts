@@ -28,7 +28,10 @@ const MAX_CACHED_LENGTH = 2048;
 
 const KEY_ID = /^[\w-]{22}$/;
 
-/** Verifies sessions, and caches valid signatures. Every call checks the time, and that the signing key exists. */
+/**
+ * Verifies the signature of a session once, and caches the result, because a page sends the same session many times.
+ * Every call still checks the issuer, the time, and that the signing key exists.
+ */
 export class SessionVerifier {
   readonly #verified = new Map<string, Verified>();
 

@@ -27,14 +27,17 @@ const READ_FOR_FILTER = 4000;
 /** The maximum number of events that one script reads for the feed. A script that reads this number takes 1.2 ms. */
 const MAX_FEED_EVENTS = 250;
 
-/** The maximum number of days that one script reads for the feed. If they have no events, the script takes 0.6 ms. */
+/** The maximum number of days that one script reads for the feed. If no day has events, the script takes 0.6 ms. */
 const MAX_FEED_DAYS = 200;
 
 const DAYS_AT_ONCE = 8;
 
 const STREAMS: readonly EventStream[] = ["events", "updates"];
 
-/** The fields of an event. All events have the same order, so Redis stores the names only once for many events. */
+/**
+ * The fields of an event. All events have the fields in the same order, so Redis stores the names only once for many
+ * events.
+ */
 const EVENT_FIELD = {
   actorId: "a",
   actorName: "n",
@@ -53,7 +56,7 @@ const EVENT_FIELD = {
 
 const EVENT_LENGTH = 2 * Object.keys(EVENT_FIELD).length;
 
-/** The events to read on one day, from `oldest` until before `end`, in microseconds since 1970. */
+/** The events to read on one day. The range includes `oldest`, but not `end`. Both are microseconds since 1970. */
 interface DayRange {
   readonly day: number;
   readonly oldest: number;

@@ -8,7 +8,10 @@ import { keyMissing } from "./encryption.ts";
 import { KEYS, type KeyArgs } from "./keys.ts";
 import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
-/** The maximum extension of an environment's retention, in milliseconds, so that Redis frees few streams at once. */
+/**
+ * The maximum extension of the retention, in milliseconds. Each environment has a different extension, so that Redis
+ * does not free all streams of a day at the same time.
+ */
 const SPREAD_MS = HOUR_MS;
 
 const MAX_UPDATES = 100_000;

@@ -93,7 +93,7 @@ export class TokenCipher {
     return this.#keyIdList;
   }
 
-  /** Encrypts a token. @param digest the `tokenDigest` of the token, which contains the nonce */
+  /** Encrypts a token. @param digest the `tokenDigest` of the token. The nonce is a part of this digest */
   encrypt(environment: EnvironmentNumber, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
     const keyId = this.currentKeyId;
@@ -114,7 +114,7 @@ export class TokenCipher {
   /**
    * Encrypts a secret that is not a token. The nonce is random. The environment and the name are additional data.
    *
-   * @returns the id of the key, a period, and the nonce and the encrypted bytes in base64url
+   * @returns `KEY.TEXT`. KEY is the id of the key. TEXT is the nonce and the encrypted bytes, in base64url
    */
   seal(environment: EnvironmentNumber, name: string, secret: string): string {
     const keyId = this.currentKeyId;
@@ -181,7 +181,7 @@ function nonceOf(digest: string): Buffer {
   return Buffer.from(digest.slice(2, 2 + NONCE_CHARACTERS), "base64url");
 }
 
-/** Returns the error for a key that is not in the ring. @param outcome the outcome of the change, except for reads */
+/** Returns the error for a key that is not in the ring. @param outcome the outcome of the change, if any */
 export function keyMissing(keyId: string, outcome?: ChangeOutcome): RecordUnreadable {
   const cause = new Error(`a record is encrypted under the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
   return new RecordUnreadable(cause, outcome);

@@ -131,7 +131,7 @@ export function redisEnvironments({
     return last;
   };
 
-  /** @throws EnvironmentNotFound if an environment with this name was deleted, except if `mayFollowDeleted` is true */
+  /** @throws EnvironmentNotFound if the last environment with this name is deleted, and `mayFollowDeleted` is false */
   const lookUpOrCreate = async (
     name: EnvironmentName,
     by: ChangeBy,
@@ -168,7 +168,7 @@ export function redisEnvironments({
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
       const [state, , left] = await sendChange(change, "clear-environment", CLEAR_ENVIRONMENT, { count });
-      // If `left` is undefined, this call has completed the deletion. If the state is `gone`, another call has.
+      // If `left` is undefined, this call has completed the deletion. If the state is `gone`, another call has done so.
       if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
     }

@@ -13,8 +13,8 @@ import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
  * data in memory, and refuses data with another identity.
  *
  * `ug:format` contains the layout, a random id, the number of acceptances by operators, and the id of the data that the
- * last acceptance replaced. In a Cluster, more keys contain one identity for each range of slots, to detect the loss of
- * a shard. Another key contains a time by Redis' clock, to detect older data.
+ * last acceptance replaced. In a Cluster, additional keys contain one identity for each range of slots, to detect the
+ * loss of a single shard. Another key contains a time by Redis' clock, to detect older data.
  */
 
 /** String: Redis' clock at the last write to this key by any process. The key has the slot of `ug:format`. */
@@ -23,7 +23,7 @@ export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 /** The tolerated loss of data, in milliseconds. A failover or a crash usually loses one or two seconds. */
 const MAX_LOSS_MS = 60_000;
 
-/** The number of additional keys in a Cluster. Up to 16 shards of equal size each have at least one of these keys. */
+/** The number of additional keys in a Cluster. Each of up to 16 shards of equal size has at least one of these keys. */
 const SLOT_PARTS = 16;
 
 interface Identity {
@@ -120,7 +120,8 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Checks the data, after the check in progress. Calls in the meantime share one check.
+   * Checks the data. If a check is in progress, waits for the next check. All calls that wait for this next check share
+   * its result.
    *
    * @throws StoreUnavailable if no key of the identity can be read
    */
@@ -172,7 +173,7 @@ export class StoreIdentity implements DataCheck {
     if (isNews) this.#deps.onChange(fault);
   }
 
-  /** @param time the value of `TIME_KEY`. Undefined if the time is unknown */
+  /** Compares a value with the stored identity. @param time the value of `TIME_KEY`. Undefined if it is unknown */
   #note(mark: Mark, text: string | null, time: string | null | undefined): void {
     const { last } = mark;
     const found = parse(text ?? "");

@@ -25,7 +25,10 @@ export const groupKey = (number: number, providedId: string) => `ug:{${number}}:
 /** Sorted set, all scores 0: the ids of the groups. */
 export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
-/** 256 hashes. The first two characters of a digest select the hash. It maps the other characters to a group's id. */
+/**
+ * 256 hashes. The first two characters of a token digest select the hash. The hash maps the other characters of the
+ * digest to the id of the group.
+ */
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
 /** Hash that expires: the result of a rotation. @param digest the digest of the request id */
@@ -118,8 +121,8 @@ export function fromMember(member: string): { readonly path: string; readonly nu
 
 /**
  * Channel: digests of revoked or changed API tokens, deleted environments, and environments with changed signing keys.
- * `publish` in `scripts/parts/environment.lua` repeats its name. PUBLISH reaches all nodes of a Cluster. With sharded
- * pub/sub, workers would have to subscribe at the node with the slot of the channel.
+ * `publish` in `scripts/parts/environment.lua` repeats this name. PUBLISH reaches all nodes of a Cluster. With sharded
+ * pub/sub, workers would have to find the node with the slot of the channel, and subscribe there.
  */
 export const REVOKED_CHANNEL = "ug:revoked";
 

@@ -17,7 +17,7 @@ export function recordFromFields(fields: readonly string[], start = 0): StoredRe
   return record;
 }
 
-/** Returns the record at the end of a script's answer. @param start the index of the first field. Default: 2 */
+/** Returns the clock and the record in a script's answer. @param start the index of the first field. Default: 2 */
 export function recordFromAnswer(answer: readonly string[], start = 2): ReadRecord {
   return { record: recordFromFields(answer, start), now: Number(answer[1]) };
 }
@@ -69,7 +69,10 @@ export function afterChange<T>(read: () => T): T {
   }
 }
 
-/** Processes items in concurrent batches. An error is thrown after the other items of its batch have ended. */
+/**
+ * Processes items in batches, and yields the results of each batch. The items of a batch are processed concurrently. If
+ * an item fails, the error is thrown after the other items of the batch have ended.
+ */
 export async function* inBatches<T, R>(
   items: readonly T[],
   atOnce: number,

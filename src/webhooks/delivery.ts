@@ -23,10 +23,16 @@ const EVENTS_AT_ONCE = 50;
 const FIRST_RETRY_MS = 5000;
 const MAX_RETRY_MS = HOUR_MS;
 
-/** The last part of the lease, in which no attempt begins, in milliseconds. It is longer than an attempt. */
+/**
+ * The duration of the last part of the lease, in milliseconds. No attempt begins in this part. It is longer than an
+ * attempt, which can take `DELIVERY_TIMEOUT_MS`.
+ */
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
-/** If events are missing, the cursor moves back by this time, in microseconds, because a failover can lower ids. */
+/**
+ * If events are missing, the cursor moves back by this time, in microseconds. The reason is that events after a
+ * failover can have lower ids than events before the failover.
+ */
 const OVERLAP_MICROS = 60_000_000;
 
 export interface DeliveryDeps {
@@ -53,7 +59,10 @@ export class Delivery {
   private readonly sender: Sender;
   /** The webhook. Undefined if this worker does not have the lease. */
   private target: WebhookTarget | undefined;
-  /** The time of the last request for the lease, from `performance.now()`. The lease lasts `LEASE_MS` or longer. */
+  /**
+   * The time of the last request to claim or extend the lease, from `performance.now()`. The lease begins after this
+   * time, so the lease is valid for at least `LEASE_MS` after this time.
+   */
   private leased = 0;
 
   constructor(deps: DeliveryDeps, claim: Claim, rules: DeliveryRules) {
@@ -94,7 +103,10 @@ export class Delivery {
     });
   }
 
-  /** Sends the wanted events of a page, and moves the cursor to its end. Stops if another call moves the cursor. */
+  /**
+   * Sends each event of a page if the webhook receives its type. Then moves the cursor to the end of the page. Stops if
+   * another call moves the cursor.
+   */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
     for (const event of events) {
       const { target } = this;
@@ -140,12 +152,16 @@ export class Delivery {
   }
 }
 
-/** Returns whether to send the events. With an unreadable secret, each attempt is counted, and fails. */
+/** Returns whether to send the events of a webhook. If its secret is unreadable, each attempt fails. */
 function isOn({ webhook: { state } }: WebhookTarget): boolean {
   return state === "enabled" || state === "unreadable";
 }
 
-/** Returns the delay before the next attempt, in milliseconds. @param failed the number of failed attempts before */
+/**
+ * Returns the delay before the next attempt, in milliseconds.
+ *
+ * @param failed the number of failed attempts before the current attempt
+ */
 function retryDelayMs(failed: number, firstMs = FIRST_RETRY_MS): number {
   const full = Math.min(firstMs * 2 ** Math.min(failed, 30), MAX_RETRY_MS);
   return full * (0.5 + Math.random() / 2);

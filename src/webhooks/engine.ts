@@ -19,18 +19,24 @@ import { MISSED_TYPE } from "./payload.ts";
 
 /*
  * A change writes no data for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
- * their environment, and claims their lease. Then it sends the events after the cursor one by one. After each event, it
- * moves the cursor and extends the lease. After a failure, it releases the lease, which any worker can claim after the
- * backoff.
+ * their environment. If the worker finds such a webhook, it claims the lease of the webhook. Then it sends the events
+ * after the cursor one by one. After each event, the worker moves the cursor and extends the lease. After a failure,
+ * the worker releases the lease. When the backoff is over, any worker can claim the lease again.
  */
 
 /** The minimum time between two polls, in milliseconds. */
 const POLL_MS = 1000;
 
-/** The minimum time between two polls, in milliseconds per environment: at most 500 environments per second. */
+/**
+ * The minimum time between two polls, in milliseconds per environment. A worker therefore reads at most 500
+ * environments per second.
+ */
 const POLL_MS_PER_ENVIRONMENT = 2;
 
-/** The maximum number of concurrent deliveries of a worker, and of those to webhooks whose last attempt failed. */
+/**
+ * The maximum number of concurrent deliveries of a worker. `MAX_FAILING` limits the deliveries to webhooks whose last
+ * attempt failed.
+ */
 export const MAX_ACTIVE = 200;
 const MAX_FAILING = 100;
 
@@ -38,7 +44,10 @@ const MAX_FAILING = 100;
 const READ_AT_ONCE = 16;
 const PAGE_SIZE = 1000;
 
-/** While `MAX_ACTIVE` deliveries are in flight, a delivery releases its lease after this time, in milliseconds. */
+/**
+ * While `MAX_ACTIVE` deliveries are in flight, a delivery releases its lease after this time, in milliseconds. Another
+ * webhook then gets a turn.
+ */
 const TURN_MS = 5000;
 
 /** The time that a shutdown waits for deliveries, in milliseconds. */
@@ -53,6 +62,7 @@ interface EngineDeps extends DeliveryDeps {
 
 interface DeliveryObserver {
   attempted(outcome: DeliveryOutcome): void;
+  /** Called if the secret of a webhook cannot be decrypted. */
   unreadable(environment: Environment, id: string): void;
   /** Called if the expiry time of an API token is unknown, because the record of the token is damaged. */
   unreadableApiToken(environment: Environment, id: string): void;
@@ -64,13 +74,17 @@ interface DeliveryObserver {
 
 interface Lag {
   readonly environment: Environment;
+  /** The age of the oldest undelivered event, in milliseconds. */
   readonly ageMs: number;
 }
 
 interface Candidate {
   readonly environment: Environment;
   readonly webhook: DueWebhook;
-  /** The time of the event whose delivery failed, or of the first poll that found the webhook at this cursor. */
+  /**
+   * If the last delivery failed, the time of the event whose delivery failed. Otherwise, the time of the first poll
+   * that found the webhook at this cursor.
+   */
   readonly since: number;
   readonly now: number;
 }

@@ -10,12 +10,18 @@ import { isAllowedAddress, LOOPBACK } from "../domain/webhook-url.ts";
 /** The maximum size of the body of a response, in bytes. The service closes the connection after a longer body. */
 export const MAX_ANSWER_BYTES = 4096;
 
-/** The maximum time for reading the body of a response before the connection is closed, in milliseconds. */
+/**
+ * The maximum time for reading the body of a response, in milliseconds. After this time, the service closes the
+ * connection.
+ */
 const BODY_MS = 1000;
 
 const MAX_HEADER_BYTES = 8192;
 
-/** The maximum number of informational responses (1xx) before the connection is closed. */
+/**
+ * The maximum number of informational responses (1xx). If the endpoint sends more of them, the service closes the
+ * connection.
+ */
 const MAX_INFORMATION = 10;
 
 const IDLE_MS = 5000;
@@ -36,7 +42,10 @@ export interface Message {
 export interface SenderOptions {
   /** The non-public networks to which the sender may connect. */
   readonly allowed: readonly Network[];
-  /** Resolves host names. Default: a `Resolver` of Node, because hanging names would block threads of the pool. */
+  /**
+   * Resolves host names. Default: queries DNS by a `Resolver` of Node, which does not use the thread pool. In the pool,
+   * names that never resolve would block the threads.
+   */
   readonly resolve?: Resolve | undefined;
   /** The maximum time from the name lookup to the response headers, in milliseconds. Default: `DELIVERY_TIMEOUT_MS`. */
   readonly timeoutMs?: number | undefined;
@@ -58,8 +67,9 @@ interface Limit {
 }
 
 /**
- * Sends messages to one endpoint, and keeps the connection open. Each attempt resolves the name, checks the addresses,
- * and connects only to these, without another lookup that could return other addresses. Does not follow redirects.
+ * Sends messages to one endpoint, and keeps the connection open. Each attempt resolves the name of the endpoint, checks
+ * the addresses, and connects only to these addresses. The connection does not look up the name again, so it cannot
+ * lead to an address that was not checked. The sender does not follow redirects.
  */
 export class Sender {
   private readonly allowed: readonly Network[];
@@ -171,7 +181,10 @@ export class Sender {
   }
 }
 
-/** Reads a short body, so that the connection can be used again. Otherwise closes the connection. */
+/**
+ * Reads a short body, so that the connection can be used again. Closes the connection if the body is longer or takes
+ * too long.
+ */
 function drop(response: IncomingMessage): void {
   let bytes = 0;
   const timer = setTimeout(() => response.destroy(), BODY_MS);

@@ -40,7 +40,10 @@ function isProfile(of: Option | Argument | undefined, command: Command): boolean
   return of.name() === "profile" || (command.name() === "use" && command.registeredArguments.includes(of as Argument));
 }
 
-/** Returns the command in `words`, the number of its arguments, and the option whose value is the next word. */
+/**
+ * Returns the command in `words`, and the number of arguments after the command. If the last word is an option that
+ * takes a value, also returns this option.
+ */
 function placeOf(program: Command, words: readonly string[]) {
   let command = program;
   let position = 0;

@@ -48,7 +48,7 @@ export async function reading<T>(path: string, read: () => Promise<T>): Promise<
   }
 }
 
-/** Calls a function that writes a file. @throws Failure with the hint if a system error occurs */
+/** Calls a function that writes a file. @throws Failure with `hint` if a system error occurs */
 export async function writing<T>(path: string, hint: string, write: () => Promise<T>): Promise<T> {
   try {
     return await write();
@@ -57,7 +57,7 @@ export async function writing<T>(path: string, hint: string, write: () => Promis
   }
 }
 
-/** Returns undefined if a file does not exist. @throws any other error */
+/** Ignores the error that a file does not exist. @throws any other error */
 export function ignoreMissing(error: unknown): undefined {
   if ((error as { code?: string }).code !== "ENOENT") throw error;
 }
@@ -81,7 +81,7 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
   await writeAtomically(path, text, hint);
 }
 
-/** Writes a file atomically with mode 0600. @throws Failure with this hint if the file cannot be written */
+/** Writes a file atomically with mode 0600. @throws Failure with `hint` if the file cannot be written */
 export async function writeAtomically(path: string, text: string, hint: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {
@@ -108,7 +108,11 @@ export async function refusePresent(path: string, mayReplace: boolean): Promise<
     throw usageFailure(`${path} already exists`, "give another path, or --force to replace this file");
 }
 
-/** Call this before you create a secret. @throws Failure if the file cannot be written or must not be replaced */
+/**
+ * Checks that a file can be written. Call this function before you create a secret.
+ *
+ * @throws Failure if the file cannot be written, or if the file exists and must not be replaced
+ */
 export async function requireWritable(path: string, mayReplace: boolean): Promise<void> {
   await refusePresent(path, mayReplace);
   const trial = `${path}.${randomUUID()}`;

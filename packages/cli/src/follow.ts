@@ -5,7 +5,7 @@ import { EXIT, Failure } from "./failures.ts";
 
 interface FollowOptions extends FollowerOptions {
   readonly signal: AbortSignal;
-  /** Called when the service becomes unavailable, and again when the service is back. */
+  /** Called with a message for the user when the service becomes unavailable, and again when the service is back. */
   readonly warn: (text: string) => void;
 }
 
@@ -13,7 +13,8 @@ interface FollowOptions extends FollowerOptions {
  * Yields the last events, the oldest first, and then each new event once. After the first read, retries while the
  * service is unavailable.
  *
- * @throws Failure if another read fails @throws AbortError when the signal aborts
+ * @throws Failure if the first read fails, or if a later read fails for another reason than an unavailable service
+ * @throws AbortError if the signal aborts during the pause between two reads
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
   const { signal, warn } = options;

@@ -25,7 +25,10 @@ const DEFAULT_PROFILE = "default";
 export class Profiles {
   readonly #folder: string;
 
-  /** @param env selects the folder (https://specifications.freedesktop.org/basedir-spec/) */
+  /**
+   * The folder of the profiles depends on `XDG_CONFIG_HOME` and `HOME`
+   * (https://specifications.freedesktop.org/basedir-spec/).
+   */
   constructor(env: Shell["env"]) {
     const config = env["XDG_CONFIG_HOME"] || join(env["HOME"] || homedir(), ".config");
     this.#folder = join(config, "ugs");
@@ -40,7 +43,10 @@ export class Profiles {
     return join(this.#folder, "profiles", `${name}.json`);
   }
 
-  /** @throws Failure if the file of the profile is malformed, or if other users can read the file */
+  /**
+   * @returns undefined if the profile does not exist
+   * @throws Failure if the file of the profile is malformed, or if other users can read the file
+   */
   async read(name: string): Promise<Profile | undefined> {
     const path = this.pathOf(name);
     if (!(await this.names()).includes(name)) return undefined;

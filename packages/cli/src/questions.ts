@@ -9,7 +9,12 @@ export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): bool
   return stdin.isTTY === true && stderr.isTTY === true;
 }
 
-/** Prompts the user. Does not show a secret answer. @throws Interrupted at Ctrl-C @throws Failure at end of input */
+/**
+ * Prompts the user on the terminal. If `isSecret` is set, the terminal does not show the answer.
+ *
+ * @throws Interrupted at Ctrl-C
+ * @throws Failure if the terminal is closed
+ */
 export async function ask(
   shell: Pick<Shell, "stdin" | "stderr" | "signal">,
   question: string,
@@ -46,7 +51,11 @@ export interface Confirmation {
   readonly consequence: string;
 }
 
-/** Prompts the user to type an id, unless `isSure` is set. @throws Failure if the user does not confirm */
+/**
+ * Prompts the user to type an id. If `isSure` is set, does not prompt.
+ *
+ * @throws Failure if the user does not confirm, or if no terminal is available
+ */
 export async function confirm(shell: Shell, { what, id, consequence }: Confirmation, isSure = false): Promise<void> {
   if (isSure) return;
   if (!canAsk(shell))

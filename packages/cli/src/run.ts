@@ -26,7 +26,7 @@ export async function runUgs(args: readonly string[], shell: Shell): Promise<num
 }
 
 function failureOf(error: unknown, reason: unknown): Failure {
-  // If the signal has aborted, the error is most likely a consequence.
+  // If the signal has aborted, the error is most likely a consequence of the interruption.
   const interrupted = error instanceof Interrupted ? error : reason instanceof Interrupted ? reason : undefined;
   if (interrupted) {
     // The service may have executed the call in flight.

@@ -6,8 +6,8 @@ import { parseToken } from "./settings.ts";
 import { interruption, type Shell } from "./shell.ts";
 
 /**
- * Reads a token from a file. If `file` is undefined or `-`, prompts for the token, or reads it from standard input if
- * that is no terminal.
+ * Reads a token from a file. If `file` is undefined or `-`, prompts for the token on the terminal. The terminal does
+ * not show the answer. If standard input is not a terminal, reads the token from standard input instead.
  *
  * @param what the name of the token in the prompt
  * @throws Failure if the token is missing or not valid, or if the file cannot be read

@@ -25,7 +25,10 @@ export interface Connection {
   /** The client certificate and its private key, in PEM. Both are set, or neither. */
   readonly cert: string | undefined;
   readonly key: string | undefined;
-  /** The name in the certificate of the service. If undefined, the host of the URL. */
+  /**
+   * The name that the certificate of the service must contain. If undefined, the certificate must contain the host of
+   * the URL.
+   */
   readonly serverName: string | undefined;
   /** The timeout of a call, including retries, in milliseconds. */
   readonly timeoutMs: number;
@@ -33,7 +36,10 @@ export interface Connection {
   readonly unusedProxy: string | undefined;
 }
 
-/** Returns the name of an environment variable that sets a proxy that Node does not use, such as `HTTPS_PROXY`. */
+/**
+ * Returns the name of a proxy variable that is set but that Node ignores, such as `HTTPS_PROXY`. Returns undefined if
+ * no such variable is set.
+ */
 export function unusedProxyOf(env: Shell["env"]): string | undefined {
   const isUsed = env["NODE_USE_ENV_PROXY"] === "1" && process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
   if (isUsed) return undefined;
@@ -67,7 +73,11 @@ export class Settings {
     return this.#given("profile", "UGS_PROFILE").text ?? (await this.profiles.current());
   }
 
-  /** Returns the URL of the option or the environment variable. @throws Failure if the URL is not valid */
+  /**
+   * Returns the URL of the option or the environment variable. Returns undefined if neither is set.
+   *
+   * @throws Failure if the URL is not valid
+   */
   givenUrl(): URL | undefined {
     const { source, text } = this.#given("url", "UGS_URL");
     return text === undefined ? undefined : parseUrl(source, text);
@@ -111,7 +121,7 @@ export class Settings {
     };
   }
 
-  /** Returns the API token. @throws Failure if no API token is set, or if it is not valid */
+  /** Returns the API token. @throws Failure if no API token is set, or if the API token or its file is not valid */
   async token(): Promise<string> {
     const token = await this.givenToken();
     if (token !== undefined) return token;
@@ -127,14 +137,21 @@ export class Settings {
     throw usageFailure("no token is set", "run: ugs login, or give --token-file FILE or UGS_TOKEN");
   }
 
-  /** Returns the API token of the options or the environment variables. @throws Failure if the token is not valid */
+  /**
+   * Returns the API token of the options or the environment variables. Returns undefined if they contain no API token.
+   *
+   * @throws Failure if the API token or the file with the API token is not valid
+   */
   async givenToken(): Promise<string | undefined> {
     return tokenFrom(this.#env, "UGS_TOKEN", this.#options.tokenFile);
   }
 
   /**
-   * Returns the profile of the command. Returns undefined if the profile has another URL than `url`, so that `ugs`
-   * sends a token only to the service that accepted the token at login.
+   * Returns the profile of the command. Returns undefined if the profile does not exist. Also returns undefined if
+   * `url` is set and the profile has another URL. In this way, `ugs` sends a token only to the service that accepted
+   * the token at login.
+   *
+   * @throws Failure if the command names a profile that does not exist
    */
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
     const name = await this.profileName();
@@ -154,7 +171,7 @@ export class Settings {
     return ms;
   }
 
-  /** An empty variable counts as unset. */
+  /** Returns the text of a setting, and the name of the source of the text. An empty variable counts as unset. */
   #given(option: "url" | "profile" | "timeout" | keyof Omit<Profile, "token">, variable: string) {
     const text = this.#options[option];
     if (text !== undefined) return { source: `--${option}`, text };
@@ -162,7 +179,7 @@ export class Settings {
   }
 }
 
-/** Parses the URL of a service. @throws Failure whose message contains `source` */
+/** Parses the URL of a service. @throws Failure if the text is not a valid URL. The message contains `source` */
 export function parseUrl(source: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const example = "such as http://127.0.0.1:8080 or https://groups.example.com";
@@ -185,8 +202,8 @@ export function isLoopback({ hostname }: URL): boolean {
 }
 
 /**
- * Reads a token from `file`, the variable or the file in `VARIABLE_FILE`, in this order of precedence. An empty
- * variable counts as unset.
+ * Reads a token from the first source that is set: `file`, the variable, or the file that the variable with the suffix
+ * `_FILE` names. An empty variable counts as unset. Returns undefined if no source is set.
  *
  * @throws Failure if the text is not a token, or if the file cannot be read
  */

@@ -2,7 +2,12 @@ import { type Duration, durationFromMs, type Timestamp } from "@bufbuild/protobu
 import { parseDuration, parseWhen, whenText } from "../../operator/src/times.ts";
 import { usageFailure } from "./failures.ts";
 
-/** Parses the time of an option. @param sign see `parseWhen` @throws Failure with the name of the option */
+/**
+ * Parses the time of an option.
+ *
+ * @param sign see `parseWhen`
+ * @throws Failure if the text is not a time. The message contains the name of the option
+ */
 export function timeOf(option: string, text: string, sign: 1 | -1): Timestamp {
   const time = parseWhen(text, sign);
   if (!time) throw usageFailure(`${option} must be ${whenText(sign)}`);

@@ -87,8 +87,10 @@ function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number |
 }
 
 /**
- * Returns the pause after a temporary failure, in milliseconds: the pause that the error requests, and a pause of at
- * most `maxMs` that grows with the number of earlier failures.
+ * Returns the pause after a temporary failure, in milliseconds. The result is the sum of two pauses: the pause that the
+ * error requests, and a pause that grows with the number of earlier failures.
+ *
+ * @param maxMs the maximum of the second pause, in milliseconds
  */
 export function pauseBeforeRetry(error: ConnectError, earlierFailures: number, maxMs: number): number {
   // Half of the pause is random, so that clients do not retry at the same time.

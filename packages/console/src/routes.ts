@@ -1,7 +1,7 @@
 import { computed, signal } from "@preact/signals";
 import { leave, leaving } from "./parts/unsaved.ts";
 
-/** The parameters of a page. The address contains the parameters, so they must not be secret. */
+/** The parameters of a page. The address contains the parameters, so a parameter must not be secret. */
 export interface Params {
   /** The environment of the page, in the form `NAME/TAG`. */
   readonly env?: string;
@@ -55,7 +55,12 @@ export function hrefOf(path: string, params: Params = {}): string {
   return `#/${path}${query && `?${query}`}`;
 }
 
-/** Goes to a page. @param isReplacing whether Back skips the shown page, because its resource is gone */
+/**
+ * Goes to a page.
+ *
+ * @param isReplacing whether the new page replaces the shown page in the history of the browser, for example because
+ *   the resource of the shown page was deleted
+ */
 export function go(href: string, isReplacing = false): void {
   // Does not wait for `hashchange`, because the next call of `announce` must belong to the new page.
   if (isReplacing) {

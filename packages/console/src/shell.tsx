@@ -166,7 +166,10 @@ function Navigation() {
   );
 }
 
-/** Shows the page of the address. If the environment, the id or the role changes, the page starts again. */
+/**
+ * Shows the page of the address. If the environment or the id in the address changes, the state of the page is reset.
+ * If a new sign-in changes the environment or the role of the token, the state is also reset.
+ */
 function CurrentPage() {
   const { caller, environment } = useSession();
   const { path, params } = route.value;

@@ -7,7 +7,12 @@ export function countText(count: number | bigint, noun: string): string {
   return `${count.toLocaleString("en")} ${noun}${Number(count) === 1 ? "" : "s"}`;
 }
 
-/** Parses the time in a field. @param sign see `parseWhen` @throws InvalidInput with the name of the field */
+/**
+ * Parses the time in a field of a form.
+ *
+ * @param sign see `parseWhen`
+ * @throws InvalidInput if the text is not a time. The error contains the name of the field
+ */
 export function timeIn(field: string, text: string, sign: 1 | -1): Timestamp {
   const time = parseWhen(text, sign);
   if (!time) throw new InvalidInput(`${field} must be ${whenText(sign)}.`, field);

@@ -120,10 +120,11 @@ export async function http2(url: string, target: string, options: HttpRequest = 
 }
 
 /**
- * Sends bytes over TCP and returns the received bytes. Stops reading after 20 s. `ended` is then false.
+ * Sends bytes over TCP and returns the received bytes. Stops reading after 20 s.
  *
  * @param isEnough is called with all bytes that were received so far, and returns true to stop reading. By default,
  * reading stops when the server closes the connection
+ * @returns `ended` is true if the connection was closed before reading stopped
  */
 export async function rawBytes(
   url: string,

@@ -16,15 +16,19 @@ export interface Endpoint {
 }
 
 export interface EndpointMethod {
-  /** The RPC whose authorization and limits apply. Omit the RPC if requests need no authorization. */
+  /**
+   * The RPC that the request calls. The authorization and the limits of the RPC apply to the request. Omit the RPC if
+   * requests need no authorization.
+   */
   readonly rpc?: DescMethodUnary;
-  /** The maximum size of the body in bytes, also after decompression. If omitted, the body is not read. */
+  /** The maximum size of the body in bytes, before and after decompression. If omitted, the body is not read. */
   readonly maxBytes?: number;
   /** The transport compresses response bodies of at least this size, in bytes. Default: no response is compressed. */
   readonly compressMinBytes?: number;
   /**
-   * Serves a request with a decompressed body. The transport adds `content-length`. To refuse the request, throw
-   * RefusalError or rethrow an error of `invoke`. Any other error refuses the request with the kind `endpoint`.
+   * Serves a request. The body of the request is already decompressed. The transport adds the header `content-length`
+   * to the response. To refuse the request, throw RefusalError. An error of `invoke` may be rethrown. If the method
+   * throws any other error, the transport refuses the request with the kind `endpoint`.
    */
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
@@ -32,8 +36,8 @@ export interface EndpointMethod {
 /** Calls the RPC of the endpoint. Do not detach the methods from the object. */
 export interface EndpointCall {
   /**
-   * Passes a message through the interceptors to the RPC. Call this method once. Rejects with their error, or with a
-   * TypeError if the RPC is not served.
+   * Passes a message through the interceptors to the RPC. Call this method once. Rejects with an error of the
+   * interceptors or of the RPC. Rejects with a TypeError if the RPC is not served.
    */
   invoke(message: Message): Promise<Message>;
   /** The response headers of the RPC, set by `invoke`. `recordOf` converts the headers to a modifiable record. */
@@ -125,7 +129,10 @@ export function acceptsEncoding(request: HeaderRecord, encoding: string): boolea
   });
 }
 
-/** Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError. */
+/**
+ * Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError if the body is too large, if it is
+ * invalid, or if the encoding is not supported.
+ */
 function decompressBody(
   { headers, body }: HttpRequest,
   maxBytes: number,
@@ -139,7 +146,7 @@ function decompressBody(
   throw new RefusalError({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 
-/** Compresses a response with the first compression that the client accepts, if any. */
+/** Compresses a response with the first of `compressions` that the client accepts. If none, returns it unchanged. */
 async function compressed(
   response: HttpResponse,
   request: HeaderRecord,

@@ -21,15 +21,17 @@ export interface RequestHead {
   /** Creates a signal that aborts when the client disconnects. */
   requestSignal(): AbortSignal;
   /**
-   * Stops reading the HTTP/2 connection of this request. Returns the stopped connections. Does nothing over HTTP/1.1,
-   * because an HTTP/1.1 connection serves one request at a time.
+   * Stops reading the HTTP/2 connection of this request, because its caller has many waiting calls. Returns the stopped
+   * connections. Does nothing over HTTP/1.1, because an HTTP/1.1 connection serves one request at a time.
    *
-   * @param isFirst whether to stop as well all connections that were stopped for this caller before. Otherwise the
-   * server could read more calls of the caller from these connections in this turn of the event loop
+   * @param isFirst whether no connection of the caller is stopped at present. If so, the method also stops all
+   * connections that an earlier call of the method stopped for this caller. Without this second stop, the server could
+   * read more calls of the caller from these connections in this turn of the event loop
    */
   pauseConnections(caller: string, isFirst: boolean): PausedConnection[];
 }
 
+/** A connection that the server does not read, because its caller has many waiting calls. */
 export interface PausedConnection {
   readonly isClosed: boolean;
   resume(): void;
@@ -45,17 +47,21 @@ export interface HttpResponse {
   readonly headers: HeaderRecord;
   /** A string is sent as UTF-8. */
   readonly body: Uint8Array | string;
+  /** The HTTP trailers. Omit the trailers if the protocol has no HTTP trailers. */
   readonly trailers?: HeaderRecord;
 }
 
 /** Serves one request. Do not detach the methods from the object. */
 export interface Route {
-  /** The maximum number of body bytes to read. If undefined, `serve` is called before the body has arrived. */
+  /**
+   * The maximum number of body bytes to read. If undefined, the transport does not read the body, and calls `serve` as
+   * soon as the headers have arrived.
+   */
   readonly maxBytes?: number | undefined;
   serve(request: HttpRequest): Promise<HttpResponse>;
   /**
-   * If the call is open, or if there is no call, unauthenticated clients may send the request, and the body has less
-   * time to arrive. The server calls `leave` after `serve`.
+   * The call of the request. If the call is open or undefined, unauthenticated clients may send the request. The body
+   * of such a request has less time to arrive. The server calls `leave` after `serve`.
    */
   readonly call?: { readonly isOpen: boolean; leave(): void } | undefined;
 }

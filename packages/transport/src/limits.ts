@@ -2,8 +2,8 @@ import type { HeaderRecord } from "./http-types.ts";
 import type { Refusal } from "./protocol/refusals.ts";
 
 /**
- * Returns the client of a request or, if `headers` is omitted, of a connection. Returns undefined for the connection of
- * a proxy, which is never closed to make room for other clients.
+ * If `headers` is given, returns the client of a request. If `headers` is omitted, returns the client of a connection,
+ * or undefined if the peer is a proxy. The connections of a proxy are never closed to make room for other clients.
  */
 export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
 
@@ -53,7 +53,9 @@ export const MAX_HEADER_BYTES = 32 * 1024;
  */
 export const MAX_HTTP2_STREAMS = 100;
 
-/** The maximum number of pipelined requests that wait on one connection. One packet can contain thousands. */
+/**
+ * The maximum number of pipelined requests that wait on one connection. One packet can contain thousands of requests.
+ */
 export const MAX_PIPELINED = 32;
 
 const MIB = 1024 * 1024;
@@ -71,12 +73,16 @@ export const BODY_BYTES = 64 * MIB;
 export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 
 /**
- * The memory limit of one connection, in units of 1,000,000 bytes. At this limit, node:http2 refuses all streams of the
- * connection, even of other clients behind the same proxy. So it must exceed `BODY_BYTES` plus `RESPONSE_BYTES`.
+ * node:http2's memory limit of one connection, in units of 1,000,000 bytes. At this limit, node:http2 refuses all
+ * streams of the connection, even streams of other clients behind the same proxy. This limit must therefore exceed the
+ * sum of `BODY_BYTES` and `RESPONSE_BYTES`.
  */
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 
-/** The number of `deadSessionCheckMs` in which a client must answer a PING. A slow client may need a minute. */
+/**
+ * If a client has not answered a PING after this number of checks, the server ends its connection. The server checks
+ * once every `deadSessionCheckMs`. A slow client may need a minute to answer.
+ */
 export const UNANSWERED_CHECKS = 6;
 
 /** The maximum delay of setTimeout, in milliseconds (25 days). */

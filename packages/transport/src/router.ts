@@ -40,12 +40,12 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
 }
 
 /**
- * Visible ASCII characters without a fragment (RFC 9112, 3.2). A proxy and the server could interpret any other target
- * differently.
+ * Matches a request target that contains only visible ASCII characters and no fragment (RFC 9112, 3.2). The router
+ * refuses any other target, because a proxy and the server could interpret it differently.
  */
 const PLAIN_TARGET = /^[\x21\x22\x24-\x7e]+$/;
 
-/** CORS applies to a path of this form even if the RPC does not exist. */
+/** The form of an RPC path. CORS applies to a path of this form even if the RPC does not exist. */
 const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
 
 /** Finds the route of each request: a unary call, a streaming call (served by Connect's handler), or an endpoint. */
@@ -136,7 +136,10 @@ export class Router {
     return this.#refused({ kind: "not-found" }, { headers, protocolName }, answered);
   }
 
-  /** Creates the response to a request that is refused before a route serves it. */
+  /**
+   * Creates the response to a request that is refused before a route serves it. If `cors` allows the origin of the
+   * request, the page can read the response.
+   */
   readonly refuse: Refuse = (refusal, headers, method) => {
     const format = formatOf(headers["content-type"]);
     const request = { headers, method, protocolName: method && format.protocol };
@@ -151,7 +154,10 @@ export class Router {
     return respondWith(this.#refusalResponse(refusal, request, format));
   }
 
-  /** If `onRefused` is omitted, the response contains only a status, like the response of Connect's adapter. */
+  /**
+   * Creates the response to a refused request. If `onRefused` is omitted, the response contains only a status, like the
+   * response of Connect's adapter.
+   */
   #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
     if (!this.#options.onRefused) return bareRefusal(refusal);
     const refused = this.#admission.refuse(refusal, request);

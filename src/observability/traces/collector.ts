@@ -6,8 +6,10 @@ import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/s
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 
 /**
- * @param cause `rate`: too many spans; `queue`: the queue is full; `export`: a request to the collector failed
- * @param spans the number of lost spans @param error the error of the request
+ * @param cause `rate`: the spans exceed the rate limit; `queue`: the queue is full; `export`: a request to the
+ *   collector failed
+ * @param spans the number of lost spans
+ * @param error the error of the request, if `cause` is `export`
  */
 export type OnLost = (cause: "rate" | "queue" | "export", spans: number, error?: Error) => void;
 
@@ -68,11 +70,14 @@ export class Collector implements SpanProcessor {
     return this.#batches.forceFlush();
   }
 
-  /** Sends the waiting spans for at most `CLOSE_MS`, and then drops them. Never rejects. */
+  /**
+   * Sends the waiting spans for at most `CLOSE_MS`. After this time, drops the spans that are not sent. Never rejects.
+   */
   async shutdown(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_MS);
-      // `#export` has already reported failed batches. The processor does not wait for batches in flight, so wait here.
+      // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. Then wait for the
+      // batches in flight, because the processor does not wait for them.
       this.#batches
         .shutdown()
         .catch(() => {})

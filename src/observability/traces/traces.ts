@@ -54,7 +54,10 @@ interface TracedRoundTrip {
   readonly failed: boolean;
 }
 
-/** Limits spans per second. Otherwise callers, who can request a trace with a header, would determine the cost. */
+/**
+ * Limits the number of spans per second. A caller can request a trace with one header, so without a limit, callers
+ * would determine the cost of tracing.
+ */
 class SpanRate {
   readonly #perSecond: number;
   #left: number;
@@ -66,6 +69,7 @@ class SpanRate {
     this.#left = perSecond;
   }
 
+  /** Counts a span. @returns false if the span exceeds the rate */
   take(): boolean {
     const now = performance.now();
     this.#left = Math.min(this.#perSecond, this.#left + ((now - this.#since) / 1000) * this.#perSecond);
@@ -99,7 +103,7 @@ export class Traces {
     // Ignore errors here, because `Collector` reports failed exports.
     setGlobalErrorHandler(() => {});
     const ignore = () => {};
-    // OpenTelemetry reports malformed attributes of the resource only at the level debug.
+    // OpenTelemetry drops malformed attributes of the resource, and reports them only at the level debug.
     const debug = (message: string) =>
       message.startsWith("EnvDetector failed") && onFault(`OTEL_RESOURCE_ATTRIBUTES: ${message}`);
     const reporting = { error: onFault, warn: onFault, info: ignore, debug, verbose: ignore };
@@ -120,7 +124,9 @@ export class Traces {
     this.#collector.useTls(tls);
   }
 
-  /** The call whose code is running. Undefined if the call is not sampled, or if no call is running. */
+  /**
+   * The call whose code is running. Undefined if the call is not sampled, or if the running code belongs to no call.
+   */
   get current(): CallTrace | undefined {
     return currentCall.getStore();
   }
@@ -188,7 +194,7 @@ export class CallTrace {
 
   /** Adds a round trip that has just ended. The span contains neither the request nor the response. */
   readonly roundTrip = ({ operation, seconds, failed }: TracedRoundTrip): void => {
-    // After the deadline, the code of a call may continue, but its span has ended.
+    // After the deadline, the code of a call may continue, but the span of the call has ended. Then add no round trip.
     if (!this.#span.isRecording() || ++this.#roundTrips > MAX_ROUND_TRIPS || !this.#mayAdd()) return;
     const end = this.#clockOffset + performance.now();
     const attributes = { "db.system.name": "redis", "db.operation.name": operation };
@@ -230,5 +236,8 @@ const SYSTEMS: { readonly [protocol: string]: string } = {
   rest: "rest",
 };
 
-/** Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable and DataLoss, as in OpenTelemetry. */
+/**
+ * The codes that OpenTelemetry counts as server errors: Unknown, DeadlineExceeded, Unimplemented, Internal,
+ * Unavailable, DataLoss.
+ */
 const SERVER_FAULTS: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15]);

@@ -4,8 +4,8 @@ import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
 /**
- * The page can load files only from this service, and call only this service, so the token cannot leave the host. No
- * text can become a script (https://www.w3.org/TR/trusted-types/).
+ * The page can load files only from the service that serves the page, and can call only this service. So the page
+ * cannot send the token to another host. No text can become a script (https://www.w3.org/TR/trusted-types/).
  */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";

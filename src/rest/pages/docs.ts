@@ -2,7 +2,10 @@ import { readFile } from "node:fs/promises";
 import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
-/** The page can load files only from this service, and call only this service, so the token cannot leave the host. */
+/**
+ * The page can load files only from the service that serves the page. Images in its style sheet are also allowed. The
+ * page can call only this service, so it cannot send the token to another host.
+ */
 const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -29,7 +32,8 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// The validator of Swagger UI runs on another site. The author of a link could set options in the URL.
+// Swagger UI must not use its validator, which runs on another site. It must not read options from the URL, because the
+// author of a link could set these options.
 const START = `/* Masks API tokens in their fields, and in the command that repeats a call. */
 const masked = ({ React }) => ({
   wrapComponents: {

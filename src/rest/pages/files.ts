@@ -12,14 +12,21 @@ export const CONTENT_TYPES = {
   script: "text/javascript; charset=utf-8",
 } as const;
 
-/** Returns the path of a file: next to the bundle in a build, else `source` in the repository. */
+/**
+ * Returns the path of a file. In a build, the file is next to the bundle. If the service runs from sources, the file is
+ * at `source` in the repository.
+ */
 export function pathOf(source: string): string {
   const isBundle = !import.meta.url.endsWith(".ts");
   const beside = source.slice(source.lastIndexOf("/") + 1);
   return fileURLToPath(new URL(isBundle ? beside : `../../../${source}`, import.meta.url));
 }
 
-/** Creates an endpoint that serves a file without a token. @param policy default: the file may load nothing */
+/**
+ * Creates an endpoint that serves a file. The endpoint needs no token.
+ *
+ * @param policy the `Content-Security-Policy`. By default, the file may load nothing
+ */
 export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, policy = POLICY): Endpoint {
   const file = new CachedFile(read);
   return readEndpoint(async ({ headers: request }) => {
@@ -31,7 +38,7 @@ export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, p
       "referrer-policy": "no-referrer",
       "cross-origin-opener-policy": "same-origin",
       "cross-origin-resource-policy": "same-origin",
-      // Another release may answer the next request.
+      // The browser must revalidate its copy, because another release may answer the next request.
       "cache-control": "no-cache",
       vary: "accept-encoding",
       etag,

@@ -12,8 +12,8 @@ export const POLL_MS = 500;
 export const EVENTS_PAGE = 200;
 
 /**
- * Limits the number of event streams of this worker, and reads new events for them. Streams at the same position share
- * one read per interval. A stream that is behind reads from the store by itself.
+ * Limits the number of event streams of this worker, and reads new events for the streams. Streams that wait at the
+ * same position share one read per interval. A stream that is behind reads from the store by itself.
  */
 export class EventWatchers {
   readonly #store: EventStore;
@@ -38,7 +38,7 @@ export class EventWatchers {
     return () => void this.#streams.delete(stream);
   }
 
-  /** Reads the events after a position at the end of the current interval. Rejects with the errors of the store. */
+  /** Waits until the current interval ends. Then reads the events after a position. Rejects like the store. */
   async next(environment: Environment, position: EventPosition): Promise<EventPage> {
     this.#tick ??= setTimeout(POLL_MS).then(() => {
       this.#tick = undefined;

@@ -18,10 +18,16 @@ import { suspensionMessage, timestamp } from "../messages.ts";
 import { EVENTS_PAGE, EventWatchers, POLL_MS } from "./event-watchers.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
-/** The time after which a silent stream sends a heartbeat, in milliseconds. Proxies end it after a silent minute. */
+/**
+ * The time after which a silent stream sends an empty response, in milliseconds. Proxies end a stream that is silent
+ * for a minute.
+ */
 const HEARTBEAT_MS = 15_000;
 
-/** The lifetime of a stream, in milliseconds. The transport would end the stream later, but with an error. */
+/**
+ * The lifetime of a stream, in milliseconds. The limit of the transport is longer. So the stream ends with success
+ * before the transport would end it with an error.
+ */
 const LIFETIME_MS = STREAMS.lifetimeMs - 30_000;
 
 const SNAPSHOT_PAGE = 500;

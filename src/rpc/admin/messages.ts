@@ -27,7 +27,7 @@ type Timestamped<R> = {
   readonly [name in keyof R]: name extends `${string}Time` ? Timestamp | Extract<R[name], undefined> : R[name];
 };
 
-/** Converts each field whose name ends in `Time`. */
+/** Converts each field whose name ends in `Time` from milliseconds since 1970 to a Timestamp. */
 export function withTimestamps<R extends object>(record: R): Timestamped<R> {
   const entries = Object.entries(record).map(([name, value]) => [
     name,
@@ -45,7 +45,7 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   };
 }
 
-/** Creates the message of an API token of the settings. The store has no record of the token. */
+/** Creates the message of an API token of the settings. All other fields are unset, because the store has no record. */
 export function settingsTokenMessage({ id, displayName, role }: Principal) {
   return { id, displayName, role: role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role) };
 }

@@ -22,7 +22,7 @@ export function metricsRpcs({ readHistory }: AdminDeps) {
       const path = (caller.environment || named) && environmentPath(targetName(caller, named));
       const history = await readHistory({
         method: method || undefined,
-        // A deleted environment with the same name may have belonged to another owner.
+        // Select by number, because a deleted environment with the same name may have belonged to another owner.
         environmentNumber: caller.environment?.number,
         environmentPath: caller.environment ? undefined : path,
         after: timeOf(startTime) ?? 0,

@@ -54,7 +54,8 @@ export interface AdminDeps {
 export type AdminRpcs = ServiceImpl<typeof AdminService>;
 
 /**
- * Returns the environment of a call of AdminService: that of the API token, or for `ADMIN_TOKEN` that of the request.
+ * Returns the environment of a call of AdminService. If the caller uses an API token, this is the environment of the
+ * token. If the caller uses `ADMIN_TOKEN`, this is the environment in the request.
  *
  * @throws ConnectError InvalidArgument or PermissionDenied; EnvironmentNotFound; errors of the store
  */
@@ -67,7 +68,7 @@ export async function targetOf(
   return caller.environment ?? environments.find(name);
 }
 
-/** Returns a function that implements an RPC of one environment. It finds the environment with `targetOf`. */
+/** Returns a function that creates an RPC. The RPC finds its environment with `targetOf`, and calls `serve` with it. */
 export function environmentRpc(environments: Pick<EnvironmentStore, "find">) {
   return <Request extends { readonly environment?: EnvironmentNameMessage }, Response>(
     serve: (environment: Environment, request: Request, call: CallContext) => Promise<Response>,
@@ -78,7 +79,11 @@ export function environmentRpc(environments: Pick<EnvironmentStore, "find">) {
     };
 }
 
-/** Returns the name of the environment of a call. @throws ConnectError InvalidArgument or PermissionDenied */
+/**
+ * Returns the name of the environment of a call. Does not check that the environment exists.
+ *
+ * @throws ConnectError InvalidArgument or PermissionDenied
+ */
 export function targetName(
   { environment: own }: Principal,
   named: EnvironmentNameMessage | undefined,
@@ -99,6 +104,7 @@ function otherEnvironment(own: string) {
 
 const DEFAULT_PAGE_SIZE = 100;
 
+/** The length of the scope digest in a page token, in characters. */
 const SCOPE_LENGTH = 12;
 
 export interface PageOf {
@@ -110,8 +116,8 @@ export interface PageOf {
 export type Scope = readonly string[];
 
 /**
- * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the digest of the scope, if
- * any, and the key of the last item on the previous page.
+ * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the key of the last item on
+ * the previous page. If the list has a scope, the page token begins with the digest of the scope.
  *
  * @param isKey returns whether a string can be a key of the list
  * @throws InvalidPageToken
@@ -128,6 +134,7 @@ export function pageRequest(
   return { after, size };
 }
 
+/** Returns the token of the next page; empty if this page is the last page. */
 export function nextPageToken(next: string | undefined, scope?: Scope): string {
   return next === undefined ? "" : Buffer.from(digestOf(scope) + next).toString("base64url");
 }

@@ -17,7 +17,10 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
       };
     },
 
-    /** Each call re-encrypts one page. Only the first call writes an audit event, and none with `validate_only`. */
+    /**
+     * Each call re-encrypts one page. Only the call for the first page writes an audit event. If `validate_only` is
+     * set, no call writes an audit event.
+     */
     reencryptUserGroupTokens: environmentRpc(environments)(async (environment, request, call) => {
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
       const page = pageRequest(request, (id) => id.length <= MAX_ID_LENGTH, scope);
@@ -42,7 +45,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     }),
 
     async retireTokenKey({ tokenKeyId, reencryptStartTime }, { values }) {
-      // Validation has refused a request without a time.
+      // Validation has refused a request without a time, so the 0 is never used.
       await tokenKeys.retire(tokenKeyId, timeOf(reencryptStartTime, Math.floor) ?? 0);
       const fields = { ...callOf(values).logFields(), keys: [tokenKeyId] };
       logger.info(fields, "a key of TOKEN_KEYS is retired");

@@ -93,7 +93,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       return {};
     }),
 
-    /** A page with tokens is returned only after the audit trail has stored an event about the export. */
+    /** Before a page with tokens is returned, the audit trail stores an event. If this fails, the call fails. */
     exportUserGroups: inEnvironment(async (environment, request, call) => {
       const { includeTokens } = request;
       const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
@@ -109,7 +109,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       };
     }),
 
-    /** The call succeeds even if some groups cannot be imported. The results contain their errors. */
+    /** The call succeeds even if some groups cannot be imported. The results contain an error for each of them. */
     importUserGroups: inEnvironment(async (environment, request, call) => {
       requireDifferent(request.userGroups);
       const given = request.userGroups.map((group) => ({
@@ -117,7 +117,7 @@ export function userGroupRpcs(deps: AdminDeps) {
         token: group.token,
         suspension: suspensionOf(group),
       }));
-      // The store checks the tokens that have the prefix of this service.
+      // The store checks the tokens that have the prefix of this service. Check only the other tokens here.
       const importable = new Set(
         given.filter(({ token = "" }) => token.startsWith(USER_GROUP_PREFIX) || !isCredential(token)),
       );
@@ -141,7 +141,10 @@ export function userGroupRpcs(deps: AdminDeps) {
   } satisfies Partial<AdminRpcs>;
 }
 
-/** Returns the suspension of an imported group. If the reason is `EXPIRED`, it follows from the expiry time. */
+/**
+ * Returns the suspension of an imported group. Returns undefined if the reason is `EXPIRED`, because such a suspension
+ * follows from the expiry time of the group.
+ */
 function suspensionOf({ suspension }: ImportedMessage): Suspension | undefined {
   if (!suspension || suspension.reason === EXPIRED) return undefined;
   const { reason, message, suspendTime, until } = suspension;
@@ -200,7 +203,10 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
   };
 }
 
-/** Refuses an import with an id or token that occurs twice, or with a token as the id or name of a group. */
+/**
+ * Refuses an import if two groups have the same id or the same token. Also refuses an import if the id or name of a
+ * group is a token of the import.
+ */
 function requireDifferent(groups: readonly ImportedMessage[]): void {
   const ids = new Set<string>();
   const tokens = new Set<string>();
@@ -231,7 +237,7 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
 
 /** Returns the fields of the error that a call for this single group would return. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
-  // Only operators may import groups.
+  // Only operators may import groups, so the message may contain details for operators.
   const error = toCallError(failure, { isForOperator: true });
   const [info] = error.findDetails(ErrorInfoSchema);
   return {

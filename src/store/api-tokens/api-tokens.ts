@@ -29,9 +29,9 @@ const READ_AT_ONCE = 50;
 const REVOKED_AT_ONCE = 50;
 
 /**
- * The duration of a pause, in milliseconds, in which API tokens of the environment cannot create or rotate API tokens.
- * Each step of a revocation begins a new pause. The last pause is not ended early, because another revocation may be in
- * progress.
+ * The duration of a pause, in milliseconds. In a pause, API tokens of the environment cannot create or rotate API
+ * tokens. Each step of a revocation with `issued` begins a new pause. The last pause is not ended early, because
+ * another revocation may be in progress.
  */
 const PAUSE_MS = 5000;
 
@@ -68,10 +68,10 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     return issued;
   };
 
-  /** Returns the argument `issuer`, which is empty if the caller is not an API token in Redis. */
+  /** Returns the script argument `issuer`. The argument is empty if the caller is not an API token in Redis. */
   const issuerOf = (id: string) => (isResourceId(id) ? id : "");
 
-  /** The error does not contain the id, because the caller may have passed a secret by mistake. */
+  /** Rejects a malformed id. The error does not contain the id, because the caller may have passed a secret. */
   const requireId = (id: string): void => {
     if (!isResourceId(id)) throw new ApiTokenNotFound();
   };

@@ -42,22 +42,25 @@ export interface StoreClientOptions {
 
 /** Checks whether the data in Redis has the identity that this process has stored. */
 export interface DataCheck {
-  /** Returns the error with which this process refuses changes. Undefined if it accepts changes. */
+  /** Returns the error with which this process refuses changes. Undefined if the process accepts changes. */
   refusal(): StoreUnavailable | undefined;
   /** Checks the identity of the data now. @throws StoreUnavailable if Redis does not answer */
   check(): Promise<void>;
 }
 
-/** A change that has no effect, and is refused if Redis refuses changes (docs/decisions/0005-writing-commands.md). */
+/**
+ * A change that has no effect. Redis neither replicates this change nor writes it to disk. Redis refuses this change
+ * under the same conditions as other changes, such as full memory or too few replicas.
+ */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
-/** The share of a call's remaining time in which Redis may start a change. The answer must arrive in the rest. */
+/** The share of a call's remaining time in which Redis may start a change. The other 10 % is for the answer. */
 const CHANGE_SHARE = 0.9;
 
-/** How often the client checks for expired calls during one timeout. The interval is 5 ms to 50 ms. */
+/** The number of checks for expired calls within one timeout. The interval is at least 5 ms and at most 50 ms. */
 const CHECKS = 20;
 
-/** The maximum number of attempts of a change. A change that reached Redis after its deadline is sent again. */
+/** The maximum number of attempts of a change. If a change reached Redis after its deadline, it is sent again. */
 const MAX_ATTEMPTS = 3;
 
 /** Sends calls to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
@@ -83,7 +86,11 @@ export class StoreClient implements StoreProbe {
     return new StoreClient(this.nodes, { ...this.#options, ...changed });
   }
 
-  /** Checks the data before the service reports a resource as missing, or creates it. @throws StoreUnavailable */
+  /**
+   * Checks the identity of the data, before the service reports a resource as missing or creates a resource.
+   *
+   * @throws StoreUnavailable if Redis does not answer, or if this process refuses the data
+   */
   async confirmMissing(): Promise<void> {
     const { data } = this.#options;
     await data?.check();
@@ -174,8 +181,8 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * For `changes`, checks that all nodes accept changes. For `reads`, one node must answer, because the service still
-   * uses the other nodes while one node is replaced.
+   * For `changes`, checks that all nodes accept changes. For `reads`, checks that at least one node answers. One node
+   * is enough for reads, because the service still uses the other nodes while one node is replaced.
    *
    * @throws StoreUnavailable; TooFewReplicas if changes are accepted but not confirmed
    */
@@ -207,7 +214,7 @@ interface Shared {
 }
 
 interface Sending<T> {
-  /** Undefined if the call does not belong to a change. */
+  /** The outcome of the change if the call fails. Undefined if the call does not belong to a change. */
   readonly outcome?: ChangeOutcome | undefined;
   readonly sendTo: NodeCall<T>["sendTo"];
 }
@@ -219,7 +226,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   previous: TimedCall | undefined;
   next: TimedCall | undefined;
   end: number;
-  /** Whether Redis has committed the change, but the replicas have not confirmed it yet. */
+  /** Whether Redis has committed the change. The replicas may not have confirmed the change yet. */
   isMade = false;
   readonly timeouts: Timeouts;
   readonly sendTo: NodeCall<T>["sendTo"];
@@ -239,6 +246,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.end = timeouts.add(this, this.started);
   }
 
+  /** Whether the remaining time is enough for another attempt. */
   get hasTime(): boolean {
     return !this.isEnded && this.timeouts.left(this) > this.timeouts.timeoutMs * (1 - CHANGE_SHARE);
   }
@@ -260,7 +268,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome, "timeout"));
   }
 
-  /** Reports the result to the observers. Returns false if the round trip has already ended, such as at the timeout. */
+  /** Reports the result to the observers. Returns false if the round trip has already ended. */
   private finish(failed: boolean): boolean {
     if (this.isEnded) return false;
     this.isEnded = true;
@@ -344,7 +352,8 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
  *
  * @param args for a command, its arguments, with the key first. For a script, the result of `argumentsOf`
  * @param asking whether the slot of the key is migrating to this node (ASK). The key has arrived, but other keys may
- *   still be missing. A script that misses keys could create a group twice, or not find a token. It must therefore wait
+ *   still be missing. If keys are missing, a script could create a group twice, or not find a token. A script with
+ *   several keys must therefore wait
  * @throws KeysMoving if the script must wait
  */
 export function send<T>(
@@ -373,9 +382,11 @@ export interface TimedCall {
 }
 
 /**
- * Expires calls at their timeouts. Every call has the same timeout, so calls expire in the order of their starts, and
- * one list and one timer are enough. A `Set` keeps ended calls in memory: V8 replaces its table, and the replaced
- * tables reference their calls. It doubled the amount of garbage.
+ * Expires calls at their timeouts. Every call has the same timeout, so calls expire in the order in which they started.
+ * One list and one timer are therefore enough.
+ *
+ * A `Set` keeps this order too, but V8 often replaces the table of a `Set`. The replaced tables still reference their
+ * calls, so ended calls stayed in memory, and the amount of garbage doubled.
  *
  * The clock stops while the process is too busy to read answers, because Redis does not cause this delay.
  */
@@ -429,7 +440,7 @@ export class Timeouts {
   readonly #fire = (): void => {
     this.#passBusyTime();
     this.#due = performance.now();
-    // Check after the event loop has read the answers of this turn, so that an answer that has arrived is not late.
+    // The event loop reads the answers of this turn before the check, so an answer that has arrived is not late.
     setImmediate(this.#check);
   };
 

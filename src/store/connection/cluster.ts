@@ -15,10 +15,10 @@ export function slotOf(key: string): number {
   return crc16xmodem(close > open + 1 ? key.slice(open + 1, close) : key) % SLOTS;
 }
 
-/** The number of redirections that a call follows immediately. */
+/** The number of redirections that a call follows immediately. Before each later redirection, the call pauses. */
 const QUICK_HOPS = 5;
 
-/** The pause before each further redirection, and before a retry while a slot is migrating, in milliseconds. */
+/** The pause before a redirection after `QUICK_HOPS`, or a retry while a slot is migrating, in milliseconds. */
 const PAUSE_MS = 25;
 
 /** The maximum time for which a redirected call waits until its new node is connected, in milliseconds. */
@@ -26,7 +26,7 @@ const CONNECT_TIMEOUT_MS = 500;
 
 const CONNECT_CHECK_MS = 5;
 
-/** The maximum number of commands that wait for one node. Leaves room for calls to other nodes if one node is slow. */
+/** The maximum number of commands that wait for one node. The limit leaves room for calls to the other nodes. */
 const MAX_WAITING = MAX_CALLS / 8;
 
 const SLOTS_TIMEOUT_MS = 300;
@@ -186,8 +186,8 @@ export class ClusterNodes implements StoreNodes {
   }
 
   /**
-   * Reads the slots from a few nodes, and from the next nodes in the next call. Returns the most frequent answer,
-   * because a single node may have lost contact with the other nodes.
+   * Reads the slots from a few connected nodes. The next call reads from the next nodes. Returns the most frequent
+   * answer, because a single node may have lost contact with the other nodes.
    */
   async #readSlots(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);

@@ -9,7 +9,10 @@ import type { Script } from "./script.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 export interface NodeOptions {
-  /** The timeout of a call, in milliseconds. If commands wait this long for any answer, the connection is closed. */
+  /**
+   * The timeout of a call, in milliseconds. If commands are waiting, and no answer arrives for this time or for
+   * `MIN_SILENCE_MS`, whichever is longer, the connection is closed.
+   */
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
@@ -109,8 +112,8 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
 }
 
 /**
- * Returns a function that runs scripts with less CPU time than ioredis. It sends the text of a script until Redis has
- * answered a call with this text. After that, it sends the digest of the script.
+ * Returns a function that runs scripts with less CPU time than ioredis. The function sends the text of a script until
+ * Redis has answered a call with this text. After that, the function sends the digest of the script.
  */
 function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
   const known = new Set<string>();

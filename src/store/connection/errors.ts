@@ -26,7 +26,7 @@ export function isNotSent(error: unknown): boolean {
 
 const NOT_ANSWERED = /maxRetriesPerRequest|Connection is closed|Stream isn't writeable/;
 
-/** Returns the message of an error. For a lost connection, it does not mention options and states of ioredis. */
+/** Returns the message of an error. For a lost connection, the message does not mention options of ioredis. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   const text = error instanceof Error ? error.message : String(error);
@@ -50,21 +50,24 @@ const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
 ]);
 
 /**
- * If a script fails with one of these codes, it has written nothing, because it reads all its keys before its first
- * write. Redis checks only at the first write whether writes are possible.
+ * If a script fails with one of these codes, the script has written nothing. A script reads all its keys before its
+ * first write. Redis checks only at the first write whether writes are possible.
  */
 const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
 
-/** If Redis refuses a command or a script with one of these codes, it has not started. */
+/** If Redis refuses a command or a script with one of these codes, the command or the script has not started. */
 const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
   ...BEFORE_WRITES,
   ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
 ]);
 
-/** The error codes of Redis. Scripts and proxies write words before a code, as in `ERR MOVED 1 HOST:PORT`. */
+/** The error codes of Redis. Scripts and proxies can write words before a code: `ERR MOVED 1 HOST:PORT`. */
 const CODES = [...NOT_BEGUN, "NOSCRIPT", "WRONGPASS"];
 
-/** Matches one of these codes, otherwise the first word. Ignores text after a quotation mark, which may be input. */
+/**
+ * Matches one of these codes. If the text contains none of these codes, matches the first word. Text after a quotation
+ * mark is ignored, because this text may be input.
+ */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
 /** Returns the code of a Redis error, such as NOAUTH. Undefined if the error is not a Redis error, or has no code. */
@@ -109,7 +112,7 @@ export function isMoving(error: unknown): boolean {
   return redirectionOf(error)?.kind === "wait";
 }
 
-/** The destination of a command that did not run. `wait`: after a pause, the node that has the slot then. */
+/** The destination of a command that did not run. `wait`: the node that has the slot after a pause. */
 export type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };

@@ -21,8 +21,9 @@ export interface Opening {
   /** The client. Calls of the client fail until a connection is ready. */
   readonly client: StoreClient;
   /**
-   * Resolves when Redis is ready: every shard of a Cluster, or after `shardsMs` one shard. Rejects with
-   * StoreMisconfigured if Redis cannot be used with this configuration.
+   * Waits until Redis is ready, without a time limit. A Cluster is ready if every shard is ready. After `shardsMs`, one
+   * ready shard is enough. Rejects with StoreMisconfigured if Redis cannot be used with this configuration. Rejects
+   * with StoreUnavailable if the client is closed first.
    */
   readonly opened: Promise<void>;
 }
@@ -80,8 +81,9 @@ export function openRedis(url: string, options: OpenOptions): Opening {
 }
 
 /**
- * Checks that Redis accepts a password on every ready connection. After a refusal, the connection stays usable. Skips
- * other nodes, which may refuse even the current password. If a node does not answer, `dropWhenSilent` ends the check.
+ * Checks that Redis accepts a password on every ready connection. After a refusal, the connection stays usable. Nodes
+ * without a ready connection are skipped, because such a node may refuse even the current password. If a node does not
+ * answer, the check ends when `dropWhenSilent` closes the connection.
  *
  * @throws StoreMisconfigured if Redis refuses the password; StoreUnavailable if Redis does not answer
  */

@@ -21,7 +21,7 @@ export function redisOptions(destination: RedisDestination): RedisOptions {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 500,
-    // The interval of the checks while Redis loads its data. Redis' own estimate in whole seconds is too coarse.
+    // The maximum interval of the checks while Redis loads its data. Redis' estimate in whole seconds is too coarse.
     maxLoadingRetryTime: 100,
   };
 }
@@ -29,9 +29,11 @@ export function redisOptions(destination: RedisDestination): RedisOptions {
 type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 
 /**
- * Returns the ioredis options of a connection that reconnects after each loss. The connector of ioredis (5.11.1) only
- * listens for the first error of a connection. An untrusted certificate causes a second error, the TLS alert of the
- * host, which would end the process.
+ * Returns the ioredis options of a connection that reconnects after each loss.
+ *
+ * The option `Connector` replaces the connector of ioredis (5.11.1), which listens for only the first error of a
+ * connection. An untrusted certificate causes a second error, which is the TLS alert of the host. If nothing listened
+ * for the second error, it would end the process.
  */
 function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPort | Sentinels): RedisOptions {
   const host = "host" in to ? to : undefined;
@@ -103,7 +105,7 @@ export function configurationFault(
 
 const SENTINEL_TIMEOUT_MS = 500;
 
-/** The channel on which Sentinels announce failovers: NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
+/** The channel on which Sentinels announce failovers. A message is NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
 const SWITCH_CHANNEL = "+switch-master";
 
 /**
@@ -111,14 +113,14 @@ const SWITCH_CHANNEL = "+switch-master";
  * master, the connections to the old master are closed. If no Sentinel answers, new connections use the last known
  * master as long as this Redis is a master.
  *
- * ioredis (5.11.1) writes to standard error when a Sentinel is down, and closes connections when a Sentinel announces a
- * failover of another master.
+ * This class replaces the Sentinel support of ioredis (5.11.1). The support of ioredis writes to standard error when a
+ * Sentinel is down. It also closes connections when a Sentinel announces a failover of another master.
  */
 export class Sentinels {
   readonly #target: RedisTarget;
   readonly #onError: (error: Error) => void;
   readonly #subscribers: Redis[];
-  /** In the order of the queries. The Sentinel with the most recent answer is the first. */
+  /** The Sentinels in the order of the queries. The Sentinel with the most recent answer is the first. */
   readonly #hosts: HostPort[];
   readonly #faults = new Map<string, Error>();
   readonly #streams = new Map<Stream, HostPort>();
@@ -133,7 +135,8 @@ export class Sentinels {
   }
 
   /**
-   * Queries the Sentinels until one returns the master. Otherwise, returns the last known master.
+   * Queries the Sentinels one after the other, until one returns the master. If none returns a master, returns the last
+   * known master.
    *
    * @throws StoreMisconfigured if the Sentinels do not know the name of the master, or require a password; Error if no
    *   Sentinel answers and no master is known
@@ -174,7 +177,7 @@ export class Sentinels {
       : new Error(text);
   }
 
-  /** Called if the first Sentinel did not answer, or returned a wrong master. */
+  /** Moves the first Sentinel to the end, because this Sentinel did not answer or returned a wrong master. */
   tryNextFirst(): void {
     this.#hosts.push(...this.#hosts.splice(0, 1));
   }

@@ -10,8 +10,8 @@ export const OLDEST: { readonly [server: string]: readonly [number, number] } = 
 const onProbeKey = (names: string, args = "") => names.split(" ").map((name) => `${name} ${PROBE_KEY}${args}`);
 
 /**
- * Every command that scripts and calls use. The commands change nothing: the key does not exist, or Redis refuses the
- * arguments, after it has checked the rights of the user.
+ * Every command that scripts and calls use. The commands change nothing, because the key does not exist, or because
+ * Redis refuses the arguments. Redis checks the rights of the user before the arguments.
  */
 export const TRIALS: readonly string[] = [
   "TIME",
@@ -48,7 +48,7 @@ return failed`;
 
 const NO_SCRIPT = "0".repeat(40);
 
-/** The first words of the error if the user may not run a command in a script, in Redis 7.0 and since 7.2. */
+/** Matches the error if the user may not run a command in a script. Redis 7.0 uses other words than 7.2 and later. */
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
 interface RequirementOptions {

@@ -6,9 +6,9 @@ import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
 import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
 
 /*
- * Scripts take and return flat arrays of strings. The result begins with the outcome and Redis' clock. If the outcome is
- * `done`, the replicas must confirm the change. If the deadline of a change has passed
- * (docs/decisions/0005-writing-commands.md), the script changes nothing and returns `late`.
+ * Scripts take and return flat arrays of strings. The result of a change begins with the outcome and Redis' clock. If
+ * the outcome is `done`, the replicas must confirm the change. If the deadline of the change has passed, the script
+ * changes nothing and returns `late` (docs/decisions/0005-writing-commands.md).
  *
  * If Redis' memory is full, Redis refuses a change before the script starts (`#!lua` without `allow-oom`). A script
  * fails at the first key with a wrong type. While the slot of its keys is migrating, a script fails at the first
@@ -52,7 +52,10 @@ export type Words<Text extends string> = Text extends `${infer First} ${infer Re
 export interface ScriptDefinition<Keys extends string, Args extends string> {
   readonly keys: Keys;
   readonly args?: Args;
-  /** Must be false if the script builds the names of more keys. Default: true if `keys` has one name. */
+  /**
+   * Whether the script uses only its first key. Must be false if the script builds the names of more keys. Default:
+   * true if `keys` has one name.
+   */
   readonly singleKey?: boolean;
   /** Whether Redis runs the script even if its memory is full. For scripts that revoke or delete. Default: false. */
   readonly allowOom?: boolean;
@@ -82,8 +85,8 @@ const PARTS: { readonly [name: string]: string } = {
 /**
  * Assembles a script.
  *
- * @param text the Lua text. It can use its keys and arguments, `unpack`, and Redis' clock as `micros`, `now` and
- *   `nowText`. `extra` is the index in ARGV of the first argument that has no name
+ * @param text the Lua text. The text can use the names of its keys and arguments, `unpack`, and Redis' clock as
+ *   `micros`, `now` and `nowText`. `extra` is the index in ARGV of the first argument that has no name
  */
 export function defineScript<const Keys extends string, const Args extends string = "">(
   kind: ScriptKind,

@@ -5,7 +5,7 @@ export function batchWrites(redis: Redis): void {
   redis.on("connect", () => joinWrites(redis.stream));
 }
 
-/** Joins strings. If other data is written between two strings, the order stays. */
+/** Joins the strings of one event loop turn. If other data is written between two strings, the order stays. */
 function joinWrites(connection: Redis["stream"]): void {
   const write = connection.write.bind(connection) as (...args: unknown[]) => boolean;
   const end = connection.end.bind(connection) as (...args: unknown[]) => typeof connection;
@@ -32,8 +32,9 @@ function joinWrites(connection: Redis["stream"]): void {
 const CHECKS = 4;
 
 /**
- * Closes a connection if commands wait for answers, but no data arrives for `silenceMs` milliseconds, or up to 25 %
- * longer. The timer of the ioredis option `socketTimeout` (5.11.1) would close the next connection as well.
+ * Closes a connection if commands wait for answers, but no data arrives for `silenceMs` milliseconds. The connection
+ * may stay open for up to 50 % longer. After the close, ioredis opens a new connection. The ioredis option
+ * `socketTimeout` (5.11.1) cannot be used, because its timer closes the new connection as well.
  */
 export function dropWhenSilent(redis: Redis, silenceMs: number): void {
   redis.on("connect", () => {
@@ -48,7 +49,8 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
       if (silent <= CHECKS || stream.destroyed) return;
       stream.destroy(new Error(`Redis does not answer: no data for ${silenceMs} ms`));
     };
-    // Check after the event loop has read the data of this turn, so that answers to a busy process count.
+    // The event loop reads the data of this turn before the check. Answers that arrived while the process was busy
+    // therefore count.
     const timer = setInterval(() => setImmediate(check), silenceMs / CHECKS);
     stream.once("close", () => clearInterval(timer));
   });

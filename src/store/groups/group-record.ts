@@ -21,7 +21,7 @@ import { type EncryptedToken, type TokenCipher, tokenDigest } from "../encryptio
 import { groupKey } from "../keys.ts";
 import { inBatches, integerOf, optionalIntegerOf, type ReadRecord, type StoredRecord, textOf } from "../records.ts";
 
-/** A group as it was read. `now` is the clock of this worker if `needsClock` returned false. */
+/** A group that was read. If `needsClock` returned false or the slot is migrating, `now` is this worker's clock. */
 export interface GroupAnswer extends ReadRecord {
   readonly providedId: string;
   /** Whether the presented token is a former token in its grace period. */
@@ -64,8 +64,9 @@ export const FIELD = {
   /** The version of the last change. Missing if this version is `createVersion`. */
   version: "u",
   /**
-   * The creation time of the token. For an imported token, the snapshot time of the import, or the time of a younger
-   * token that it replaced. Missing if the group and the token were created at the same time.
+   * The creation time of the token. For an imported token, this is the snapshot time of the import. If the imported
+   * token replaced a younger token, this is the creation time of the younger token. Missing if the group and the token
+   * were created at the same time.
    */
   tokenCreateTime: "r",
   /** The digest of the last replaced token that got a grace period, even if this period has ended. */
@@ -136,7 +137,7 @@ const SUSPENSION_FIELDS = [
 /** The maximum difference between the clocks of Redis and of a worker, in milliseconds. */
 export const CLOCK_DIFFERENCE_MS = 60_000;
 
-/** Returns true if only Redis' clock can decide if the group is suspended, because a time is close to `now`. */
+/** Returns true if a time is close to `now`. Only Redis' clock can then decide whether the group is suspended. */
 export function needsClock(record: StoredRecord, now: number): boolean {
   return isClose(record[FIELD.expireTime], now) || isClose(record[FIELD.suspensionUntil], now);
 }
@@ -211,13 +212,13 @@ export function viewerFromRecord(
 /** The first day of the year 10000, in days since 1970. Earlier dates have at most four digits for the year. */
 const MAX_DAY = 2_932_897;
 
-/** Returns undefined if the day is invalid, so that it does not prevent a resolve. */
+/** Returns undefined if the day is missing or invalid. An invalid day must not prevent a resolve. */
 function resolveDayOf(record: StoredRecord): number | undefined {
   const day = Number(record[FIELD.lastResolveDay]);
   return day > 0 && day < MAX_DAY ? day : undefined;
 }
 
-/** Returns the current or the oldest valid generation of viewer sessions. @throws RecordUnreadable */
+/** Returns the current or the oldest valid generation of viewer sessions, by default 0. @throws RecordUnreadable */
 export function generationOf(record: StoredRecord, field: "generation" | "firstGeneration" = "generation"): number {
   return optionalIntegerOf(record, FIELD[field]) ?? 0;
 }
@@ -303,7 +304,10 @@ export function changeArgs({ names, set, removed }: ChangedFields) {
   return { changedFields: names.join(","), removed: removed.join(""), extraArgs: set };
 }
 
-/** Returns the etag of a group. Two scripts format etags as well, and must use the same form. */
+/**
+ * Returns the etag of a group. If a group is created again under the same id, its etag differs, because team ids are
+ * unique. Scripts format etags as well, and must use the same form.
+ */
 export function etagOf(teamId: number, version: number | string): string {
   return `${teamId}-${version}`;
 }

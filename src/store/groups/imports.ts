@@ -25,7 +25,10 @@ import {
   versionOf,
 } from "./group-record.ts";
 
-/** The limit bounds the memory for records, and leaves time for other callers of Redis. */
+/**
+ * The number of groups that are imported concurrently. The limit bounds the memory for records, and leaves time for
+ * other callers of Redis.
+ */
 const AT_ONCE = 50;
 
 const TRIES = 10;
@@ -132,7 +135,8 @@ async function write(
   const names = [...fields.names];
   if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given !== undefined && given === token) {
-    // The time is at least the time of the replaced token, so that an import of an older snapshot does not replace it.
+    // The time of the new token is at least the time of the replaced token. An import of an older snapshot therefore
+    // does not replace the new token.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));

@@ -9,7 +9,7 @@ import { NOTE_RESOLVES } from "../scripts.ts";
 /** The time between the first note and the write of the notes, in milliseconds. */
 const WRITE_AFTER_MS = 60_000;
 
-/** The maximum number of waiting notes. After that, new notes are dropped. The next resolve adds them again. */
+/** The maximum number of waiting notes. If this number is reached, new notes are dropped. */
 const MAX_NOTES = 5000;
 
 /** The maximum number of groups per script. Such a script takes Redis less than a millisecond. */
@@ -22,8 +22,9 @@ interface Note {
 }
 
 /**
- * Records the day on which each group was last resolved. A resolve that read an earlier day adds a note. Notes are
- * written once a minute. If Redis does not answer, they are dropped, and the next resolve adds them again.
+ * Records the day on which each group was last resolved. If a resolve reads an earlier day, it adds a note. Notes are
+ * written once a minute. If Redis does not answer, the notes are dropped. The next resolve of a group adds a dropped
+ * note again.
  */
 export class LastResolves implements LastResolveNotes {
   readonly #client: Pick<StoreClient, "change">;
@@ -61,7 +62,7 @@ export class LastResolves implements LastResolveNotes {
         }
       }
     } catch {
-      // The notes are dropped.
+      // The notes are dropped. The next resolve of each group adds its note again.
     }
   }
 }

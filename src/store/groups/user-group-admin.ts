@@ -21,13 +21,16 @@ import {
 import { importGroups } from "./imports.ts";
 import { rotate, viewerDigest } from "./user-groups.ts";
 
-/** How long Redis stores the revocation of a viewer's sessions, in milliseconds. After that, they have all expired. */
+/**
+ * The time for which Redis stores the revocation of a viewer's sessions, in milliseconds. The time covers the longest
+ * session, the longest call, and the maximum clock difference. All revoked sessions have expired when this time ends.
+ */
 const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 
 /** The number of whole records that are read concurrently. A record can have megabytes. */
 const RECORDS_AT_ONCE = 25;
 
-/** The maximum size of a page of whole groups. A larger group is alone on its page. */
+/** The maximum sum of the sizes of the records on a page of whole groups. A larger group is alone on its page. */
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
 const LISTED_AT_ONCE = 250;
@@ -40,7 +43,8 @@ const SEARCH_MS = 1000;
 /**
  * Reads a page of ids. A search by name ends after `SEARCH_MS`, and the page may then be empty.
  *
- * @returns `now`: Redis' clock before any read of the groups. `next`: undefined on the last page
+ * @returns `now`: Redis' clock before any read of the groups. `next`: the last id that was read. Undefined on the last
+ *   page
  */
 export async function listIds(
   client: StoreClient,

@@ -40,6 +40,7 @@ import {
 /** A retry with the same request id is safe for this time after the first call, in milliseconds. */
 export const REQUEST_TTL_MS = DAY_MS;
 
+/** The length of the stored digest of a viewer id, in characters. These digests must be unique in a group. */
 const VIEWER_CHARACTERS = 16;
 
 export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSessionStore {
@@ -47,7 +48,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
   const read = (number: number, providedId: string) => client.run("get", "hgetall", [groupKey(number, providedId)]);
 
-  /** Reads a group with HGETALL. `READ` takes more CPU time, so it is only for groups that need Redis' clock. */
+  /** Reads a group with HGETALL. If the group needs Redis' clock, uses `READ`, which takes more CPU time of Redis. */
   const readGroup = async (number: number, providedId: string, outcome?: ChangeOutcome): Promise<GroupAnswer> => {
     const key = groupKey(number, providedId);
     const record = await client.run("get", "hgetall", [key], outcome);

@@ -1,6 +1,7 @@
--- Revokes all viewer sessions of a group, or the sessions of one viewer if `viewer` is the digest of a viewer id. For a
--- viewer, writes a note: the oldest valid generation, a colon, and the time of the note. A group has at most
--- `maxViewers` notes. The version of the group does not change, because callers cannot see the changed values.
+-- Revokes viewer sessions of a group. If `viewer` is empty, revokes all sessions. Otherwise, `viewer` is the digest of
+-- a viewer id. The script then revokes the sessions of this viewer, and writes a note on the viewer. A note is the
+-- oldest valid generation, a colon, and the time of the note. A group has at most `maxViewers` notes. The version of
+-- the group does not change, because callers cannot see the changed values.
 -- Returns `UserGroupNotFound`; `unreadable`; `TooManyEndedViewers`; or `done`.
 -- include: tokens
 local found = redis.call('HMGET', group, 'g', 's')

@@ -1,4 +1,5 @@
--- Reads the API token that the index contains for a secret. The caller must compare the digest in the record.
+-- Reads the API token that the index contains for a secret. The caller must check that the record contains the digest
+-- of the secret.
 -- Returns nothing if the API token does not exist, or if the environment is not active. Otherwise returns `found`,
 -- Redis' clock, the path of the environment, and the id and the record of the API token.
 local found = redis.call('HMGET', environment, 'state', 'path')

@@ -1,4 +1,5 @@
--- Reads the group that the index contains for a token. The caller must compare the digest in the record.
+-- Reads the group that the index contains for a token. The caller must check that the record contains the digest of the
+-- token.
 -- Returns `gone` if the environment is not active; `missing`; or `found`, Redis' clock, the id and the record.
 if redis.call('HGET', environment, 'state') ~= 'active' then return {'gone'} end
 local id = redis.call('HGET', tokens, field)

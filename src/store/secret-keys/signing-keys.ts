@@ -74,7 +74,7 @@ export function redisSigningKeys({
 
     /**
      * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at
-     * the same time, this call writes nothing.
+     * the same time, this call writes nothing. In this case, a later call must encrypt the private keys.
      *
      * @returns `uses`: for each private key, the id of the key that encrypted it before the call. `failed`: the ids of
      *   private keys that cannot be decrypted

@@ -22,7 +22,10 @@ import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
-/** The maximum age of the recorded use of a key in use, in milliseconds. Two attempts to record it may fail. */
+/**
+ * While a process uses a key, the recorded time of the last use is at most this old, in milliseconds. Two attempts to
+ * record the use may fail.
+ */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
 const READ_AT_ONCE = 250;
@@ -145,7 +148,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     );
   }
 
-  /** Searches for an environment that needs one of the keys. `isComplete`: no environment needs one of them. */
+  /** Searches for an environment that needs one of the keys. `isComplete` is true if no environment needs one. */
   async #findUse(
     keyIds: readonly string[],
   ): Promise<{ readonly use?: { readonly keyId: string; readonly path: string }; readonly isComplete: boolean }> {

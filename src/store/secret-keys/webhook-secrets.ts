@@ -10,10 +10,11 @@ import { recordsFrom } from "../webhooks/webhooks.ts";
 
 /**
  * Encrypts the webhook secrets of an environment with the first key of the ring. If another call changes the secrets of
- * a webhook at the same time, this call does not write them.
+ * a webhook at the same time, this call does not write the secrets of this webhook. In this case, a later call must
+ * encrypt these secrets.
  *
- * @returns `uses`: for each webhook, the ids of the keys that encrypted its secrets before this call. `failed`: the ids
- *   of webhooks with a secret that cannot be decrypted
+ * @returns `uses`: for each webhook, the ids of the keys that encrypted its secrets before this call. An id occurs at
+ *   most once per webhook. `failed`: the ids of webhooks with a secret that cannot be decrypted
  */
 export async function reencryptWebhooks(
   { client, cipher }: GroupDeps,

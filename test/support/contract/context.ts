@@ -39,8 +39,8 @@ export interface ContractContext {
   clients(): readonly StoreClient[];
   client(worker?: number): StoreClient;
   /**
-   * False for the embedded store. It serves only one process, takes about a millisecond per script, keeps events in
-   * lists, and does not distinguish types of keys.
+   * Whether several processes can use the store. False for the embedded store. The embedded store also takes about a
+   * millisecond per script, stores events in lists, and does not distinguish types of keys.
    */
   readonly isShared: boolean;
   /** Returns how many groups or calls a test should use. This is `count`, or a fifth of `count` in the embedded store. */

@@ -19,6 +19,7 @@ import { reported } from "./imports.ts";
 
 /** Options of an import that replaces a token even if the token is newer than the snapshot. */
 const EVERY = { mode: "upsert", replaceNewerTokens: true } as const;
+
 /**
  * Tests the tokens of imported groups. An imported token was created by another system, or in another environment of
  * this service.

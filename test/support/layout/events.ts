@@ -19,7 +19,7 @@ export function eventLayout({ store, client, redis, withGroup, isShared }: Contr
     expect(left).toBeLessThanOrEqual(25 * 3_600_000 + 1000);
   });
 
-  // These tests write to streams.
+  // These tests write to streams. The embedded store keeps events in lists.
   describe.skipIf(!isShared)("an event", () => {
     const trail = () => redisAuditTrail(client(), AUDIT);
     const list = async (environment: Environment) =>

@@ -39,7 +39,12 @@ const REQUEST_ID = new FieldOption(
   "makes a retry safe: within 24 hours, the service makes a change with this id at most once",
 );
 
-/** Returns the token to show. @throws Failure that ends with `done` if the group is suspended */
+/**
+ * Returns the token to show.
+ *
+ * @param done a clause that states what the call did, such as `the group was created`
+ * @throws Failure if the group is suspended. The message ends with `done`
+ */
 function tokenOf({ token, providedId, suspension }: UserGroup, done: string): string {
   if (!suspension) return token;
   throw new Failure(`the user group ${providedId} is suspended, so its token is not shown; ${done}`, {

@@ -97,7 +97,10 @@ interface Pass {
   readonly uses: Map<string, bigint>;
   looked: bigint;
   reencrypted: bigint;
-  /** The groups, signing keys and webhooks whose secrets cannot be decrypted, with their environments. */
+  /**
+   * Descriptions of the groups, signing keys and webhooks whose secrets cannot be decrypted. Each description contains
+   * the environment.
+   */
   readonly failed: string[];
 }
 

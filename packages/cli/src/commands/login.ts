@@ -74,7 +74,11 @@ async function confirmReplacement(
   await confirm(shell, { what: `the profile ${name}`, id: name, consequence }, yes);
 }
 
-/** Returns the URL of the option, environment variable, profile or prompt, in this order of precedence. */
+/**
+ * Returns the URL of the option, environment variable, profile or prompt, in this order of precedence.
+ *
+ * @throws Failure if no URL is given
+ */
 async function urlFor({ settings, shell }: Session, name: string): Promise<URL> {
   const given = settings.givenUrl();
   if (given) return given;

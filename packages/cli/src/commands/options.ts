@@ -31,7 +31,8 @@ export function environmentOption(): Option {
 }
 
 /**
- * Returns the environment of `--env` or `UGS_ENV`. If undefined, the service uses the environment of the token.
+ * Returns the environment of `--env` or `UGS_ENV`. If neither is set, returns undefined, and the service uses the
+ * environment of the token.
  *
  * @throws Failure if the name is not valid
  */
@@ -61,7 +62,7 @@ export function withOut(command: Command): Command {
     .option("--force", "replace the file of --out if it exists");
 }
 
-/** Returns the file for a secret. If undefined, standard output. @throws Failure if the file cannot be written */
+/** Returns the file for a secret. Undefined for standard output. @throws Failure if the file cannot be written */
 export async function outFileOf({ out, force = false }: Options): Promise<string | undefined> {
   if (out === undefined && force) throw usageFailure("--force needs --out");
   if (out === undefined || out === "-") return undefined;

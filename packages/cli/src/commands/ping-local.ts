@@ -8,10 +8,11 @@ import type { Shell } from "../shell.ts";
 const EVERYWHERE = new Set(["0.0.0.0", "::"]);
 
 /**
- * Requests a health endpoint of the service on this machine, whose settings are in the environment variables. The
- * health check of the container calls this function.
+ * Requests a health endpoint of the service on this machine. The environment variables contain the settings of this
+ * service, such as the port. The health check of the container calls this function.
  *
- * @throws Failure if the service does not respond
+ * @returns the URL, and whether the response has the status 200
+ * @throws Failure if the port is not valid, or if the service does not respond
  */
 export async function checkLocally({ shell, settings }: Session, path: string) {
   const url = urlOf(shell.env);

@@ -53,11 +53,17 @@ export class FieldOption extends Option {
   }
 }
 
-/** The options and arguments by the request field that they set. A string such as `<id>` is an argument. */
+/**
+ * The inputs of a command. Each key is the name of the request field that the input sets. A `FieldOption` defines an
+ * option of the command. A string such as `<id>` defines an argument.
+ */
 export type FieldInputs = { readonly [field: string]: FieldOption | string };
 
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
-  /** If the request has a field of `SUBJECTS` and `fields` does not, an argument `<id>` sets this field. */
+  /**
+   * The inputs of the command, except `<id>`. If the request has a field of `SUBJECTS` and `fields` does not contain
+   * this field, the command has an argument `<id>` that sets the field.
+   */
   readonly fields?: FieldInputs;
   /** Constant fields of the request. */
   readonly preset?: { readonly [field: string]: unknown };
@@ -65,18 +71,28 @@ interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   readonly columns?: readonly ColumnOf[];
   /** The note to write if the list is empty. */
   readonly none?: string;
-  /** Returns the confirmation that the user must give before a destructive call. */
+  /**
+   * Returns the confirmation that the user must give before a destructive call. Returns undefined if the call needs no
+   * confirmation.
+   */
   readonly confirm?: (request: MessageShape<I>) => Confirmation | undefined;
   /** If the response contains a credential, returns the texts that are shown with the credential. */
   readonly secret?: (response: MessageShape<O>, request: MessageShape<I>) => Omit<Secret, "file">;
   /** Returns a text that is shown instead of the response. If `--json` is set, the response is shown. */
   readonly done?: (request: MessageShape<I>, response: MessageShape<O>) => string;
-  /** Returns a note to write after the result, or before each page of a list. */
+  /**
+   * Returns a note about the response. Returns undefined if there is nothing to note. The note is written after the
+   * result. If the response is a page of a list, the note is written before the page.
+   */
   readonly note?: (response: MessageShape<O>, request: MessageShape<I>) => string | undefined;
-  /** The name of the response field to show. Default: the only field, or the whole response. */
+  /**
+   * The name of the response field to show. Default: the only field of the response. If the response has several
+   * fields, the whole response is shown.
+   */
   readonly part?: string;
 }
 
+/** Fields with the id of a resource. By default, a command takes the id as an argument. */
 const SUBJECTS = ["user_group_id", "api_token_id", "webhook_id"];
 
 /** Defines a command that makes one call. The arguments and options of the command set fields of the request. */
@@ -153,7 +169,7 @@ interface Input extends Traits {
   readonly field: DescField;
   /** The option or argument, such as `--grace` or `ID`. */
   readonly label: string;
-  /** The value on the command line. Null if `--clear` names the field. */
+  /** The value on the command line. Undefined if there is no value. Null if `--clear` names the field. */
   readonly value: unknown;
 }
 
@@ -262,7 +278,9 @@ async function readSecrets({ shell }: Session, request: object, inputs: readonly
   }
 }
 
-/** Makes a call. If the service is unavailable, the failure contains the `--request-id` for a safe retry. */
+/**
+ * Makes a call. If the service is unavailable, the hint of the failure contains the `--request-id` for a safe retry.
+ */
 export async function repeatable<T>(
   { requestId }: { readonly requestId?: string },
   call: () => Promise<T>,

@@ -9,11 +9,15 @@ import type { Clients, Session } from "../session.ts";
 
 const AT_ONCE = 8;
 
-/** Reasons for an expired or revoked session. They prove that the session belongs to the environment of the call. */
+/**
+ * Error reasons that the service returns for an expired or revoked session. Each of these reasons proves that the
+ * session belongs to the environment of the call.
+ */
 const ENDED = ["VIEWER_SESSION_EXPIRED", "VIEWER_SESSION_ENDED"];
 
 /**
- * Shows the user groups of a token or viewer session. An imported token may belong to groups in several environments.
+ * Shows the user groups of a token or viewer session. For each group, shows the command that revokes the token or
+ * session. An imported token may belong to groups in several environments.
  *
  * @throws Failure if no group has the token or session
  */

@@ -9,11 +9,14 @@ import { type Column, Table } from "./table.ts";
 
 export interface Secret {
   readonly token: string;
-  /** The start of a note, such as `Created the user group a. Its token`. `Output` appends ` is written to FILE.`. */
+  /**
+   * The start of a note, such as `Created the user group a. Its token`. `Output` completes the note. For example,
+   * `Output` appends ` is written to FILE.`.
+   */
   readonly sentence: string;
   /** Advice for the user if the credential cannot be written. */
   readonly ifLost: string;
-  /** The file for the credential. If undefined, standard output. */
+  /** The file for the credential. Undefined if the credential is written to standard output. */
   readonly file: string | undefined;
 }
 
@@ -32,7 +35,11 @@ export class Output {
     this.isTerminal = shell.stdout.isTTY === true;
   }
 
-  /** Writes a table page by page, or one message per line if `--json` is set. @returns whether the list has items */
+  /**
+   * Writes a list page by page, as a table. If `--json` is set, writes one message per line.
+   *
+   * @returns whether the list has items
+   */
   async list<S extends DescMessage>(
     schema: S,
     columns: readonly Column<MessageShape<S>>[],
@@ -63,7 +70,10 @@ export class Output {
     return hasItems;
   }
 
-  /** Writes a resource: `first` and the facts of the message, or only the message if `--json` is set. */
+  /**
+   * Writes a resource. Writes one fact per line: `first`, and then the facts of the message. If `--json` is set, writes
+   * only the message.
+   */
   async record<S extends DescMessage>(schema: S, message: MessageShape<S>, first: readonly Fact[] = []): Promise<void> {
     if (this.isJson) return this.message(schema, message);
     const facts: readonly Fact[] = [...first, ...factsOf(schema, message)];
@@ -90,14 +100,21 @@ export class Output {
     return write(this.#shell.stdout, this.isTerminal ? printableLines(text) : text);
   }
 
-  /** Writes a line: bold on a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is `dumb`. */
+  /**
+   * Writes a line. If standard output is a terminal, the line is bold, unless NO_COLOR is set (https://no-color.org) or
+   * TERM is `dumb`.
+   */
   heading(text: string): Promise<void> {
     const { NO_COLOR = "", TERM } = this.#shell.env;
     if (!this.isTerminal || NO_COLOR !== "" || TERM === "dumb") return this.line(text);
     return write(this.#shell.stdout, `\u001b[1m${printable(text)}\u001b[0m\n`);
   }
 
-  /** Writes a credential, or its message if `--json` is set. @throws Failure if the write fails */
+  /**
+   * Writes a credential. If `--json` is set, writes the message that contains the credential.
+   *
+   * @throws Failure if the write fails
+   */
   async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, secret: Secret): Promise<void> {
     const { token, sentence, ifLost, file } = secret;
     const text = this.isJson ? jsonLine(toJson(schema, message)) : token;

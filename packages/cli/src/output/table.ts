@@ -14,7 +14,7 @@ export interface Column<T> {
 /** A column of a table of messages. A string is the name of a field. */
 export type ColumnOf<S extends DescMessage = DescMessage> = string | Column<MessageShape<S>>;
 
-/** Returns the columns for messages of a type. The heading of a field is its label in capital letters. */
+/** Returns the columns for messages of a type. The heading of a field is the label of the field in capital letters. */
 export function columnsOf<S extends DescMessage>(
   schema: S,
   columns: readonly ColumnOf<S>[],
@@ -37,9 +37,9 @@ const NARROWEST = 8;
 /** Formats a table page by page. A column is as wide as the widest cell so far, unless the terminal is too narrow. */
 export class Table<T> {
   readonly #columns: readonly Column<T>[];
-  /** If undefined, no column is shortened. */
+  /** The width of the terminal. If undefined, no column is shortened. */
   readonly #width: number | undefined;
-  /** The widths of the columns. Undefined if no page has been formatted yet. */
+  /** The width of the widest cell of each column so far. Undefined if no page has been formatted yet. */
   #widest: readonly number[] | undefined;
 
   constructor(columns: readonly Column<T>[], width: number | undefined) {

@@ -19,7 +19,7 @@ import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LO
 /** A cell is undefined if the field is not set. */
 type Cells = readonly (string | undefined)[];
 
-/** The columns in the order of the file. Undefined if the column is unknown. */
+/** The columns in the order of the file. A column is undefined if it is unknown. */
 type Columns = readonly (string | undefined)[];
 
 /** Reads groups from the lines that follow the heading of a CSV file. */
@@ -58,7 +58,10 @@ export function csvOf(rows: readonly Row[]): string {
   return stringify(cells, { cast: { string: quotedWhereNeeded } });
 }
 
-/** Quotes an empty text, a remark and line breaks. The library itself quotes commas and quotes. */
+/**
+ * Quotes a value if the unquoted value would have another meaning, such as an unset field or a remark. The library
+ * itself quotes a value that contains a comma or a quote.
+ */
 function quotedWhereNeeded(value: string) {
   return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
     ? { value, quoted: true, quoted_empty: true }
@@ -87,7 +90,10 @@ export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOption
 
 const RULE = `this line must name the columns, separated by commas: ${COLUMNS.join(",")}; provided_id is required`;
 
-/** Shortens a heading for a message. Without a heading, the line is a group and may contain a token. */
+/**
+ * Shortens a heading for a message. If the file has no heading, the line is a group and may contain a token. For this
+ * reason, long texts are cut.
+ */
 function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }

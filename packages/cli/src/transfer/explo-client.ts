@@ -51,7 +51,12 @@ export class ExploClient {
     this.#options = options;
   }
 
-  /** Reads a page. The first page has the number 1. @returns undefined after the last page @throws Failure */
+  /**
+   * Reads a page of the list. The first page has the number 1.
+   *
+   * @returns undefined after the last page
+   * @throws Failure if the request fails and another retry does not help
+   */
   async page(number: number): Promise<ExploPage | undefined> {
     const { url, pageSize } = this.#options;
     const target = new URL("v2/api/customers/", url.href.endsWith("/") ? url : `${url.href}/`);

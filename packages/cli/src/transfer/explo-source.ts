@@ -43,8 +43,9 @@ export async function openExplo(
 const MAX_PASSES = 5;
 
 /**
- * Reads the list page by page, and yields each customer once. If a customer is added or removed, other customers move
- * to other pages, and a pass over all pages may miss a customer. So the list is read until no customer has moved.
+ * Reads the list page by page, and yields each customer once. A pass reads all pages. If a customer is added or removed
+ * during a pass, other customers move to other pages, and the pass may miss a customer. For this reason, the list is
+ * read again until a pass has found that no customer has moved. There are at most `MAX_PASSES` passes.
  */
 function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };

@@ -5,7 +5,7 @@ import { isJsonField, isTimeField, valueIn } from "../../../operator/src/fields.
 
 const FIELDS = ImportedUserGroupSchema.fields;
 const FIELDS_WITHOUT_TOKEN = FIELDS.filter(({ name }) => name !== "token");
-/** Returns whether the field is protobuf JSON in a file: a time, or a message of this service. */
+/** Returns whether a file contains the field as protobuf JSON. Such a field is a time, or a message of this service. */
 const isConverted = (field: DescField) => field.fieldKind === "message" && !isJsonField(field);
 /** The columns whose cells in CSV are JSON. */
 export const JSON_COLUMNS: ReadonlySet<string> = new Set(
@@ -21,7 +21,7 @@ export type Row = { readonly [column: string]: unknown };
 /** The error for a row that is not a valid group. Its message is the reason. */
 export class BadRow extends Error {}
 
-/** Returns the column with a name in snake case or camel case. */
+/** Returns the column with a name in snake case or camel case. Returns undefined if no column has the name. */
 export function columnOf(name: string): string | undefined {
   return FIELDS.find((field) => field.name === name || field.jsonName === name)?.name;
 }
@@ -54,7 +54,10 @@ function formOf(field: DescField): string {
 
 const MAX_DEPTH = 32;
 
-/** @param depth the level of nesting; -1 for a whole row @throws BadRow if the value would change on the way */
+/**
+ * @param depth the level of nesting; -1 for a whole row
+ * @throws BadRow if the value cannot be sent, or would change on the way to the service
+ */
 function requireSendable(value: unknown, depth: number): void {
   if (typeof value === "string" && !value.isWellFormed()) throw new BadRow("has half of a surrogate pair");
   if (typeof value !== "object" || value === null) return;

@@ -4,7 +4,10 @@ import { ignoreMissing, writing } from "../files.ts";
 
 const RESTART = "give --restart to start again";
 
-/** A file that a later run can continue if the run is interrupted. Only the owner can read the file. */
+/**
+ * A file to which a run appends. If the run is interrupted, a later run can continue the file. Only the owner can read
+ * the file.
+ */
 export class GrowingFile {
   readonly path: string;
   /** Advice for the user if a write fails. */
@@ -21,7 +24,11 @@ export class GrowingFile {
     return this.#bytes;
   }
 
-  /** Opens the file of an earlier run, and cuts it to a length. @throws Failure if the file is missing or shorter */
+  /**
+   * Opens the file of an earlier run, and cuts the file to a length in bytes.
+   *
+   * @throws Failure if the file does not exist, or if the file is shorter than this length
+   */
   async continueAt(bytes: number): Promise<void> {
     await this.writing(async () => {
       this.#file = await open(this.path, constants.O_WRONLY | constants.O_APPEND).catch(ignoreMissing);

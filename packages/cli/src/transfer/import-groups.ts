@@ -161,7 +161,10 @@ function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }
   };
 }
 
-/** Formats the settings that a run must share with the run that it continues. */
+/**
+ * Formats the settings that must not change during an import. If a later run continues the import, the later run must
+ * have the same settings.
+ */
 function settingsText(flags: ImportFlags, { snapshotTime }: ImportSettings): string {
   const { upsert = false, replaceNewerTokens = false, previousTokenTtl = "", ignoreUnknown = false, format } = flags;
   const time = snapshotTime && timestampDate(snapshotTime as Timestamp).toISOString();

@@ -7,7 +7,10 @@ import type { RejectsFile } from "./rejects.ts";
 import type { Fate } from "./sender.ts";
 import type { Target } from "./target.ts";
 
-/** The number of groups by outcome. `onlyHere` counts groups that exist only in the service, if `--verify` is set. */
+/**
+ * The number of groups by outcome. If `--verify` is set, `onlyHere` is the number of groups that exist only in the
+ * service.
+ */
 export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
 
 export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, suspended: 0, rejected: 0 };

@@ -28,8 +28,9 @@ interface ImportRecordsOptions extends Sending {
 }
 
 /**
- * Imports the groups of a source. Yields results in the order of the source. If a request fails, yields the results of
- * all earlier requests, and then throws the error.
+ * Imports the groups of a source. Several requests are in flight at the same time. Yields results in the order of the
+ * source. Reads no more records than the requests in flight need. If a request fails, yields the results of all earlier
+ * requests, and then throws the error.
  */
 export async function* importRecords(source: GroupSource, options: ImportRecordsOptions) {
   const flying: Chunk[] = [];

@@ -15,8 +15,9 @@ const END_BYTES = 64 * 1024;
 /**
  * Opens a file of groups.
  *
- * @param path if `-`, standard input
- * @param format default: by the extension of the file name, otherwise by the first character of the content
+ * @param path the path of the file, or `-` to read standard input
+ * @param format by default, the extension of the file name determines the format. If the extension is unknown, the
+ *   first character of the content determines the format
  * @throws Failure if the file cannot be read, or has another format
  */
 export async function openInputFile(
@@ -46,7 +47,7 @@ export async function openInputFile(
   }
 }
 
-/** Returns the format by the extension of a file name. */
+/** Returns the format for the extension of a file name. Returns undefined if the extension is unknown. */
 export function formatOf(path: string): FileFormat | undefined {
   if (/\.csv$/i.test(path)) return "csv";
   return /\.(jsonl|ndjson)$/i.test(path) ? "jsonl" : undefined;

@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 export interface Line {
   /** The line number. The first line has the number 1. */
   readonly number: number;
-  /** The line without its ending. Empty if the line is too long. */
+  /** The bytes of the line without the line ending. Empty if the line is too long. */
   readonly bytes: Buffer;
   /** The line ending: `\n`, `\r\n`, or empty at the end of the file. */
   readonly ending: string;
@@ -14,7 +14,11 @@ const LF = 10;
 const CR = 13;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/** Reads a stream line by line. Skips a UTF-8 byte order mark. Drops the content of lines longer than `maxBytes`. */
+/**
+ * Reads a stream line by line. Buffers at most one chunk and one line. Skips a UTF-8 byte order mark.
+ *
+ * @param maxBytes the maximum length of a line. The content of a longer line is dropped
+ */
 export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Line, undefined> {
   let parts: Buffer[] = [];
   let [length, number] = [0, 0];

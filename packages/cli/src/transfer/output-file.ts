@@ -15,7 +15,13 @@ export class OutputFile extends GrowingFile {
     this.#mayReplace = mayReplace;
   }
 
-  /** @param bytes the length at which the export continues; 0 for a new export @throws Failure */
+  /**
+   * Prepares the file.
+   *
+   * @param bytes the length of the file at which the export continues; 0 if a new export starts
+   * @throws Failure if the file cannot be opened or deleted, or if the exported file already exists and must not be
+   *   replaced
+   */
   async begin(bytes: number): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     if (bytes > 0) return this.continueAt(bytes);
@@ -23,7 +29,11 @@ export class OutputFile extends GrowingFile {
     await this.writing(() => rm(this.path, { force: true }));
   }
 
-  /** Renames the complete file to its final name. Call `sync` first. @throws Failure */
+  /**
+   * Renames the complete file to its final name. Call `sync` first.
+   *
+   * @throws Failure if the file cannot be renamed, or if the exported file already exists and must not be replaced
+   */
   async finish(): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     await this.close();

@@ -3,7 +3,10 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { retryAfterMs } from "@user-group-service/client";
 import { Failure } from "../failures.ts";
 
-/** The time after which retries stop if no call succeeds. Delays that the service requests do not count. */
+/**
+ * The time after which retries stop if no call succeeds, in milliseconds. Delays that the service requests do not
+ * count.
+ */
 const PATIENCE_MS = 5 * 60_000;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 15_000;
@@ -30,7 +33,10 @@ export interface PatienceOptions {
   readonly onPause?: (pauseMs: number, reason: string) => void;
 }
 
-/** Pauses between retries. The pauses grow with each failure, and are at least as long as the service requests. */
+/**
+ * Pauses between retries. The pauses grow with each failure. If the service requests a delay, the pause is at least as
+ * long as this delay.
+ */
 export class Patience {
   readonly #options: PatienceOptions;
   #failures = 0;
@@ -48,7 +54,12 @@ export class Patience {
     await this.pause(error, reason ?? Code[cause.code], retryAfterMs(cause) ?? 0);
   }
 
-  /** @param atLeastMs the delay that the service requests @throws the error if `PATIENCE_MS` is over */
+  /**
+   * Pauses before a retry.
+   *
+   * @param atLeastMs the delay that the service requests, in milliseconds. 0 if the service requests no delay
+   * @throws the error if `PATIENCE_MS` is over
+   */
   async pause(error: unknown, reason: string, atLeastMs: number): Promise<void> {
     const { signal, onPause } = this.#options;
     const now = performance.now();

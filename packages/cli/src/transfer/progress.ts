@@ -1,8 +1,9 @@
 import { printable } from "../output/printable.ts";
 import type { Shell } from "../shell.ts";
 
-/** The minimum time between two updates on a terminal, and on any other stream. */
+/** The minimum time between two updates on a terminal, in milliseconds. */
 const TERMINAL_MS = 200;
+/** The minimum time between two lines on any other stream, in milliseconds. */
 const LINES_MS = 10_000;
 
 interface Position {
@@ -11,7 +12,10 @@ interface Position {
   readonly fraction: number | undefined;
 }
 
-/** Shows the progress of a transfer: one line that changes on a terminal, and new lines on any other stream. */
+/**
+ * Shows the progress of a transfer. On a terminal, updates one line. On any other stream, writes a line every ten
+ * seconds.
+ */
 export class Progress {
   readonly #stream: Shell["stderr"];
   readonly #what: string;
@@ -39,7 +43,7 @@ export class Progress {
     this.#note = "";
   }
 
-  /** Shows a pause of at least one second and its reason. */
+  /** Shows a pause and the reason for the pause. If the pause is shorter than one second, shows nothing. */
   pause(pauseMs: number, reason: string): void {
     if (pauseMs < 1000) return;
     this.#note = `, waiting ${duration(pauseMs / 1000)}: ${reason}`;

@@ -6,7 +6,7 @@ import type { FileHeader } from "./header.ts";
 export interface GroupRecord {
   /** The number of the first line of the record. The first line of the input has the number 1. */
   readonly line: number;
-  /** The record without its last line ending. Undefined if the record is too long. */
+  /** The bytes of the record without the last line ending. Undefined if the record is too long. */
   readonly raw: Buffer | undefined;
   readonly content: GroupContent;
 }
@@ -28,7 +28,7 @@ export interface GroupSource {
   readonly format: FileFormat;
   /** Identifies the content of a file. Undefined if the input is not a regular file. */
   readonly identity?: string | undefined;
-  /** Returns the part of the input that has been read, from 0 to 1. Undefined if unknown. */
+  /** Returns the part of the input that has been read, from 0 to 1. Returns undefined if the size is unknown. */
   readonly fraction: () => number | undefined;
   /** Returns the warnings about the input. Call this after the last record. */
   readonly warnings?: () => readonly string[];
@@ -42,12 +42,16 @@ export interface ReadOptions {
   readonly ignoreUnknown: boolean;
 }
 
-/** The largest group is shorter than this, even if every character is escaped. */
+/** The maximum length of a record. The largest group is shorter than this limit, even if every character is escaped. */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so its content is omitted`;
 
-/** Returns the group of the row that `read` returns, or the problem if the row is not valid or `read` throws BadRow. */
+/**
+ * Converts a record to a group. If the record is not a valid group, returns the problem.
+ *
+ * @param read returns the row. If `read` throws a BadRow, the message of the error is the problem
+ */
 export function contentOf(rowBytes: number, read: () => Row): GroupContent {
   try {
     return { group: groupOf(read()), size: rowBytes };

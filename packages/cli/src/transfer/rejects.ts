@@ -8,8 +8,8 @@ import { REMARK } from "./header.ts";
 import type { Done } from "./importer.ts";
 
 /**
- * The file of rejected records, which a user can correct and import. The file starts with the first lines of the input.
- * Before each record is a remark with the line number and the reason. The first rejected record creates the file.
+ * The file of rejected records. A user can correct and import the file. The file starts with the first lines of the
+ * input. A remark with the line number and the reason precedes each record. The first rejected record creates the file.
  */
 export class RejectsFile extends GrowingFile {
   readonly #firstLines: readonly string[];
@@ -19,7 +19,12 @@ export class RejectsFile extends GrowingFile {
     this.#firstLines = firstLines;
   }
 
-  /** Renames the file of an earlier import. @param bytes the length at which the import continues, or 0 */
+  /**
+   * Prepares the file. If the import continues, opens the existing file. If a new import starts, renames the file of an
+   * earlier import.
+   *
+   * @param bytes the length of the file at which the import continues; 0 if a new import starts
+   */
   async begin(bytes: number): Promise<void> {
     if (bytes > 0) return this.continueAt(bytes);
     await this.writing(async () => {

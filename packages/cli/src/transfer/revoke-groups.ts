@@ -12,11 +12,11 @@ import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
 interface Revocations {
   readonly environment: EnvironmentName | undefined;
-  /** If undefined, all groups of the environment are selected. */
+  /** The prefix of the ids. If undefined, all groups of the environment are selected. */
   readonly prefix: string | undefined;
   /** Selects tokens that were created before this time. If undefined, the current time is used. */
   readonly before: Timestamp | undefined;
-  /** How long a replaced token stays valid. If undefined, it is revoked immediately. */
+  /** The time for which a replaced token stays valid. If undefined, the token is revoked immediately. */
   readonly grace: Duration | undefined;
   readonly isSure: boolean;
 }
@@ -25,7 +25,7 @@ const AT_ONCE = 8;
 
 const MAX_NAMED = 10;
 
-/** Revokes the tokens of all selected groups. To continue an interrupted run, pass its `before`. */
+/** Revokes the tokens of all selected groups. To continue an interrupted run, pass the `before` of this run. */
 export async function revokeGroups(session: Session, given: Revocations): Promise<void> {
   const { shell, out } = session;
   const { prefix = "", grace } = given;
@@ -82,7 +82,11 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   );
 }
 
-/** Revokes the tokens of a group. All retries have the same request id. @returns false if the group cannot be read */
+/**
+ * Revokes the tokens of a group. All retries have the same request id, so the service makes the change at most once.
+ *
+ * @returns false if the stored group cannot be read
+ */
 async function revoke(
   { adminOnce, environment, patience }: Target,
   userGroupId: string,

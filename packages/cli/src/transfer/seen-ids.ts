@@ -1,8 +1,9 @@
 import { hash } from "node:crypto";
 
 /**
- * A set of ids. Stores 66 bits of the SHA-256 of each id, because the string of an id may keep a whole record in
- * memory. With ten million ids, the probability of a collision is below one in a million.
+ * A set of ids. Instead of each id, stores 66 bits of the SHA-256 of the id. An id may be long, and the string of an id
+ * may keep a whole record in memory. If the set contains ten million ids, the probability of a collision is below one
+ * in a million.
  */
 export class SeenIds {
   readonly #digests = new Set<string>();

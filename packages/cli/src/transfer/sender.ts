@@ -47,6 +47,7 @@ export interface Sending {
  * because a repeated import of a group changes nothing.
  *
  * @throws Failure if the service rejects the whole request, or is unavailable for longer than five minutes
+ * @throws Failure if a response lacks results
  */
 export async function sendGroups(
   groups: readonly ImportedUserGroup[],

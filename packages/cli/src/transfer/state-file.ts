@@ -22,8 +22,8 @@ interface State {
 }
 
 /**
- * A file that contains the state of an unfinished transfer, which a later process can continue. The file belongs to the
- * last run that claimed it. If two runs use the file at the same time, the earlier run stops.
+ * A file that contains the state of an unfinished transfer. A later process can continue the transfer from this state.
+ * The file belongs to the last run that claimed it. If two runs use the file at the same time, the earlier run stops.
  */
 export class StateFile<T extends State> {
   readonly path: string;
@@ -38,10 +38,11 @@ export class StateFile<T extends State> {
   }
 
   /**
-   * Claims the file and runs a transfer. Then deletes the file, unless the transfer is unfinished.
+   * Claims the file and runs a transfer. Then deletes the file, unless the transfer is unfinished or another run has
+   * claimed the file.
    *
-   * @param transfer receives the state of the unfinished transfer. Undefined if there is no unfinished transfer, or if
-   *   `isRestart` is set
+   * @param transfer receives the state of the unfinished transfer. Receives undefined if there is no unfinished
+   *   transfer, or if `isRestart` is set
    * @throws Failure if the unfinished transfer has another binding, or if the file cannot be read or written
    */
   async run<R>(

@@ -7,7 +7,10 @@ import { type Clients, connect, type Session } from "../session.ts";
 import { type PatienceOptions, patiently } from "./patience.ts";
 import { Progress } from "./progress.ts";
 
-/** A task that needs many calls, such as an import. To retry a call longer, wrap `adminOnce` in `patiently`. */
+/**
+ * A task that needs many calls, such as an import. To retry a call for several minutes, make the call with `adminOnce`
+ * inside `patiently`.
+ */
 export interface Task extends Clients {
   readonly progress: Progress;
   /** The options of `patiently`. `progress` shows the pauses between retries. */
@@ -16,9 +19,9 @@ export interface Task extends Clients {
 
 /** A task for the groups of one environment. */
 export interface Target extends Task {
-  /** If undefined, the service uses the environment of the API token. */
+  /** The environment in requests. If undefined, the service uses the environment of the API token. */
   readonly environment: EnvironmentName | undefined;
-  /** The name of the environment. */
+  /** The name of the environment in messages. */
   readonly name: string;
   readonly count: number;
 }
@@ -31,7 +34,7 @@ export async function openTask(session: Session, what: string): Promise<Task> {
   return { ...(await connect(session)), progress, patience: { signal, onPause } };
 }
 
-/** Opens a task for an environment. @throws Failure if the environment does not exist */
+/** Opens a task for an environment. @throws Failure if the environment does not exist, or if the call fails */
 export async function openTarget(
   session: Session,
   environment: EnvironmentName | undefined,
@@ -55,7 +58,10 @@ export async function* groupPages({ adminOnce, environment, patience }: Target, 
   for await (const { userGroups } of pages(list, request)) yield userGroups;
 }
 
-/** Runs a task, and then removes the progress. If the task fails, the failure contains `continuation`. */
+/**
+ * Runs a task, and removes the progress from the terminal at the end. If the task fails, the hint of the failure
+ * contains `continuation`. A failure with the exit code of a usage mistake or a conflict stays unchanged.
+ */
 export async function continuable<T>(
   { out, shell }: Session,
   { progress }: Task,

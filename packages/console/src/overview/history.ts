@@ -6,7 +6,10 @@ import { exactMs } from "../../../operator/src/times.ts";
 const HOUR_MS = 3_600_000;
 /** The length of a sample, in seconds. */
 export const SAMPLE_SECONDS = 10;
-/** The maximum number of lines of `linesByName`. The last line adds up the values of the rarest names. */
+/**
+ * The maximum number of lines of `linesByName`. If there are more names, the last line adds up the values of the rarest
+ * names.
+ */
 const MAX_SERIES = 6;
 /** After the end of a sample, the service may still add calls to this sample for this time, in milliseconds. */
 export const OPEN_MS = 30_000;
@@ -15,7 +18,7 @@ export const OPEN_MS = 30_000;
 export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "methods" | "environments"> {
   /** The samples, the oldest first. */
   readonly samples: readonly MetricsSample[];
-  /** Whether another process sent the previous response. The samples of that process were dropped. */
+  /** Whether another process sent an earlier response. The samples of the other process were dropped. */
   readonly isOther: boolean;
 }
 
@@ -30,7 +33,10 @@ export function endOf({ endTime }: MetricsSample): number {
   return endTime ? timestampMs(endTime) : 0;
 }
 
-/** Adds the latest samples. If they are from another process, they replace all earlier samples. */
+/**
+ * Adds the latest samples to the samples of the last hour. If the latest samples are from another process, they replace
+ * all earlier samples.
+ */
 export function mergeHour(before: Hour | undefined, response: GetMetricsHistoryResponse, isOther: boolean): Hour {
   const { instance, methods, environments, samples: latest } = response;
   const [first] = latest;

@@ -171,7 +171,7 @@ function chartsOfCalls(samples: Hour["samples"]): readonly ChartContent[] {
   ];
 }
 
-/** The charts of the whole service. Only samples of all calls contain their values. */
+/** Returns the charts of the whole service. Only samples of all calls contain the values of these charts. */
 function chartsOfService(samples: Hour["samples"]): readonly ChartContent[] {
   const refusals = linesByName(samples, ({ service }) => service?.refusals);
   return [

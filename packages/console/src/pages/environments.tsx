@@ -18,7 +18,10 @@ import { countText } from "../words.ts";
 import { CreateEnvironment } from "./create-environment.tsx";
 import { Invitation } from "./start.tsx";
 
-/** Lists all environments. For an API token, shows the environment of the token. */
+/**
+ * If the user signed in with `ADMIN_TOKEN`, lists all environments. If the user signed in with an API token, shows the
+ * environment of the API token.
+ */
 export function EnvironmentsPage() {
   const { isRoot } = useSession();
   return isRoot ? <All /> : <Own />;

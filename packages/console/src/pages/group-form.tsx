@@ -91,7 +91,11 @@ const JSON_HINT = (
   </>
 );
 
-/** Explains that an action needs an API token. @param what the action, such as `create a user group` */
+/**
+ * Explains that an action needs an API token of the environment.
+ *
+ * @param what the action, such as `create a user group`
+ */
 export function EnvironmentTokenNote({ what }: { readonly what: string }) {
   return (
     <p class="note">

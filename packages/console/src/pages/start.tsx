@@ -178,7 +178,10 @@ function Step({
   );
 }
 
-/** If this number of environments exists, the invitation is not shown. The service creates two by itself. */
+/**
+ * The invitation is not shown if at least this number of environments exists. The service itself creates up to two
+ * environments.
+ */
 const MANY = 3;
 
 /** Shows a link to the first steps if no environment has a user group. */

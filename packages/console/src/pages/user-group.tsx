@@ -133,13 +133,16 @@ interface Acting {
   readonly again: () => Promise<void>;
 }
 
-/** Changes the fields. If the stored values have changed, the first attempt to save only shows a warning. */
+/** Changes the fields. If another user has changed the group, the first attempt to save only shows a warning. */
 function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();
   const present = textsOf(group);
   const { values: texts, changed: paths, field } = useFields(present);
   const [initial] = useState(present);
-  /** The etag of the values that the user has checked. Undefined after a warning: the user checks the shown values. */
+  /**
+   * The etag of the values that the user has checked. Undefined after a warning. The shown values then count as
+   * checked.
+   */
   const [checked, setChecked] = useState<string | undefined>(group.etag);
   const changedByOthers = FIELD_NAMES.filter((field) => present[field] !== initial[field]);
   const { providedId: id, etag } = group;

@@ -106,7 +106,10 @@ type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<Page<T>>;
 /** The minimum number of items that a read returns, unless the list ends. */
 const MIN_ITEMS = 50;
 
-/** Reads pages until they contain `MIN_ITEMS` items. A page of a filtered list may contain no items. */
+/**
+ * Reads pages until they contain `MIN_ITEMS` items, or until the list ends. A single page may be too short, because a
+ * page of a filtered list may contain few items or none.
+ */
 async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal): Promise<Page<T>> {
   const items: T[] = [];
   let nextPageToken = pageToken;
@@ -118,7 +121,12 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
   return { items, nextPageToken };
 }
 
-/** Reads the beginning of a list. `more` announces the number of items. @param noun such as `user group` */
+/**
+ * Reads the beginning of a list when the page is shown. Reads the beginning again when `key` changes. `more` reads the
+ * next items and announces the number of shown items.
+ *
+ * @param noun the name of an item, such as `user group`
+ */
 export function useList<T>(key: string, noun: string, read: Read<T>): List<T> & { readonly again: () => void } {
   const first = useAnswer(key, (signal) => readFull(read, "", signal));
   const [further, setFurther] = useState<Page<T> & { readonly of: Page<T> }>();

@@ -1,7 +1,11 @@
 import { Copy } from "lucide-preact";
 import { announce } from "./live.tsx";
 
-/** Returns whether the text was copied. Browsers allow copying only on `https:` pages and on localhost. */
+/**
+ * Copies a text to the clipboard. Browsers allow copying only on `https:` pages and on localhost.
+ *
+ * @returns whether the text was copied
+ */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

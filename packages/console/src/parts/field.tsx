@@ -12,7 +12,7 @@ export interface Fields<T> {
   readonly values: T;
   /** The names of the fields whose values differ from the stored values. */
   readonly changed: (keyof T & string)[];
-  /** Returns the properties of a field that show and change its value. */
+  /** Returns the properties with which a field shows and changes its value. */
   readonly field: <Name extends keyof T>(
     name: Name,
   ) => { readonly value: T[Name]; readonly onValue: (value: T[Name]) => void };

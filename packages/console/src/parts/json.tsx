@@ -1,13 +1,13 @@
 /** The first group matches a key, the second group a string, the third group a number or a keyword. */
 const TOKEN = /("(?:\\.|[^"\\])*"(?=\s*:))|("(?:\\.|[^"\\])*")|(-?\b\d[\d.eE+-]*\b|\btrue\b|\bfalse\b|\bnull\b)/;
 
-/** The class of each part, in the order in which `split` returns the parts: the text before a token, then the groups. */
+/** The classes of the parts in the order of `split`: the text before a token, then the three groups. */
 const CLASSES = [undefined, "key", "text", "value"];
 
 /** Splits JSON into tokens. `kind` is the class of a token. Undefined if the token is punctuation or space. */
 export function jsonTokens(json: string): readonly { readonly text: string; readonly kind: string | undefined }[] {
   const parts = json.split(TOKEN).map((text, i) => ({ text, kind: CLASSES[i % CLASSES.length] }));
-  // A group that does not match is undefined.
+  // A group that does not match is undefined. The text before a token may be empty.
   return parts.filter(({ text }) => text);
 }
 

@@ -10,12 +10,18 @@ const place = computed(() => JSON.stringify([session.value?.number, route.value]
 /** The last announcement. If two announcements have the same text, the number distinguishes them. */
 const said = signal({ text: "", place: "", number: 0 });
 
-/** Announces a text. The page shows the text until the next announcement, or until the user leaves the page. */
+/**
+ * Announces a text to screen readers. The page shows the text until the next announcement, or until the user leaves the
+ * page.
+ */
 export function announce(text: string): void {
   said.value = { text, place: place.value, number: said.value.number + 1 };
 }
 
-/** The mounted regions. The last region shows the text, because screen readers read only an open dialog. */
+/**
+ * The mounted regions. Only the last region shows the text, because screen readers ignore content outside of an open
+ * dialog.
+ */
 const regions = signal<readonly symbol[]>([]);
 
 /** Shows the announcements. The page and each dialog contain one region. */

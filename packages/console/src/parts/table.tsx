@@ -158,7 +158,10 @@ export function ListTable<T>({
   );
 }
 
-/** Reads the next items. Unless the last read failed, this needs no click if the button is almost visible. */
+/**
+ * Shows a button that reads the next items. If the button comes near the visible part of the page, the next items are
+ * read without a click. If the last read failed, the user must click the button.
+ */
 function MoreButton({ isBusy, error, more }: Pick<List<unknown>, "isBusy" | "error" | "more">) {
   const button = useRef<HTMLButtonElement>(null);
   const isWaiting = !isBusy && error === undefined;

@@ -1,10 +1,13 @@
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 
-/** Whether a dialog has unsaved text. At most one dialog with a form is open. */
+/** Whether a dialog has unsaved text. At most one dialog can have unsaved text, so a single flag is enough. */
 let hasUnsaved = false;
 
-/** Leaves the page after the user has confirmed. Undefined if no confirmation is open. */
+/**
+ * The function that leaves the page after the user confirms the loss of unsaved text. Undefined if no confirmation is
+ * open.
+ */
 export const leaving = signal<(() => void) | undefined>(undefined);
 
 /** While `isUnsaved` is set, the console or the browser prompts the user before the text of the dialog is lost. */

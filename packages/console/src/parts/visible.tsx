@@ -1,4 +1,7 @@
-/** Matches characters that are invisible or reorder others: controls, separators, outer spaces. */
+/**
+ * Matches characters that are invisible, or that reorder or move other characters. Examples are controls, formats,
+ * separators, and a space at the start or end of the text.
+ */
 const UNSEEN = /([\p{C}\p{DI}\p{Zl}\p{Zp}\u2800]|(?! )\p{Zs}|^ | $)/u;
 
 /** Splits a text into readable parts and code points such as `U+202E`. A code point replaces an invisible character. */
@@ -13,7 +16,10 @@ export function visibleParts(text: string): readonly { readonly text: string; re
     .filter((part) => part.text !== "");
 }
 
-/** Returns a plain text in which code points replace the invisible characters. */
+/**
+ * Returns a text in which code points replace the invisible characters. Use this function if a place can show only
+ * plain text.
+ */
 export function visibleText(text: string): string {
   return visibleParts(text)
     .map((part) => part.text)
@@ -47,7 +53,7 @@ export function Visible({ text }: { readonly text: string }) {
   );
 }
 
-/** Shows an id. A long id is cut, but appears whole on hover and for screen readers. */
+/** Shows an id. A long id is cut, but the whole id appears on hover, and screen readers read the whole id. */
 export function Id({ id, href }: { readonly id: string; readonly href?: string | undefined }) {
   const cut = cutText(id);
   const content =

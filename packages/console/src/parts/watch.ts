@@ -14,10 +14,10 @@ export interface Watched<T> extends Answer<T> {
 }
 
 /**
- * Sends a request repeatedly while the component is mounted and the page is visible. See `useAnswer`.
+ * Sends a request like `useAnswer`. Repeats the request while the component is mounted and the page is visible.
  *
  * @param pauseAfter receives the number of consecutive failures and the last error. Returns the pause before the next
- *   request, in milliseconds. If undefined, no request follows
+ *   request, in milliseconds. If `pauseAfter` returns undefined, the requests stop
  */
 export function useWatched<T>(
   key: string,

@@ -21,7 +21,12 @@ export interface FoundGroups {
   readonly isCut: boolean;
 }
 
-/** Finds a user group with this id, then ids that start with the text, then names that contain the text. */
+/**
+ * Finds user groups. If an id equals the text, this group comes first. Groups whose ids start with the text follow.
+ * Groups whose names contain the text come last.
+ *
+ * @throws ConnectError if a call fails
+ */
 export async function findGroups(
   admin: Session["admin"],
   { environment, text }: Request,

@@ -20,7 +20,10 @@ import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
 /** The kinds of results that the open search shows. Undefined if the search is closed. */
 export const searching = signal<"everything" | "environments" | undefined>(undefined);
 
-/** Whether `/` opens the search. Speech input may press `/`, so users can disable it (WCAG 2.1.4). */
+/**
+ * Whether the key `/` opens the search. Speech input may press `/` by mistake, so the user can disable this key (WCAG
+ * 2.1.4).
+ */
 const hasSlashKey = signal(true);
 
 /** Opens the search at Ctrl-K, and at `/` outside of text fields. */

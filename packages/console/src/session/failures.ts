@@ -9,7 +9,10 @@ export interface Failure {
   readonly message: string;
   /** Advice for the user. */
   readonly hint: string | undefined;
-  /** Advice if the failed call may have changed data, and `hint` does not contain this advice. */
+  /**
+   * Advice if the call may have changed data although it failed. Undefined if the outcome is known, or if `hint`
+   * already contains this advice.
+   */
   readonly doubt?: string;
   /** Whether the service rejected the token. Default: no. */
   readonly isTokenRefused?: boolean;

@@ -63,7 +63,11 @@ export async function signIn(token: string): Promise<void> {
   lastAct = Date.now();
 }
 
-/** Ends the session or a sign-in in progress, and drops all tokens. @param because shown on the sign-in page */
+/**
+ * Ends the session or a sign-in in progress. Drops all shown data and all tokens, even the text in the token field.
+ *
+ * @param because the reason for the sign-out. The sign-in page shows this text
+ */
 export function signOut(because = "You are signed out. The console no longer stores the token."): void {
   ending.abort();
   typedToken.value = "";

@@ -22,7 +22,10 @@ export const ORDERS = {
   newest: { words: "Newest first", of: ({ createTime }: ApiToken) => -msOf(createTime, 0) },
 } as const;
 
-/** Returns the sort key of `unused`. Among tokens that were never used, the oldest comes first. */
+/**
+ * Returns the key by which `unused` sorts. API tokens that were never used come first, in the order of their creation.
+ * The other API tokens follow, the least recently used first.
+ */
 function unusedSince({ lastUseTime, createTime }: ApiToken): number {
   return lastUseTime ? timestampMs(lastUseTime) : msOf(createTime, 0) - Number.MAX_SAFE_INTEGER;
 }
@@ -33,7 +36,10 @@ export function inOrder(tokens: readonly ApiToken[], order: string): ApiToken[] 
   return [...tokens].sort((a, b) => of(a) - of(b) || (a.id < b.id ? -1 : 1));
 }
 
-/** Returns the number of API tokens, the first expiry, and the number of unused API tokens. */
+/**
+ * Summarizes API tokens. The text contains the number of API tokens, the API token that expires first, and the number
+ * of unused API tokens.
+ */
 export function summaryOf(tokens: readonly ApiToken[]): string {
   const count = countText(tokens.length, "API token");
   const [first] = inOrder(tokens, "expires");

@@ -16,7 +16,10 @@ export function readApiTokens(
   });
 }
 
-/** Explains that user group tokens may have leaked with an API token, and shows how to revoke them. */
+/**
+ * Explains that the bearer of a leaked API token may have read user group tokens. Shows the command that revokes these
+ * user group tokens.
+ */
 export function LeakNote({ role, env }: { readonly role: Role; readonly env?: string | undefined }) {
   // The role resolve cannot read user groups.
   if (role === Role.RESOLVE) return null;

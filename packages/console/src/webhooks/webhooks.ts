@@ -19,7 +19,10 @@ export function stateText({ state, failedAttempts }: Webhook): string {
   return failedAttempts > 0 ? `enabled, ${countText(failedAttempts, "failed attempt")}` : "enabled";
 }
 
-/** Returns a time: events since then may be undelivered. Undefined if the last delivery succeeded. */
+/**
+ * Returns a time. Events since this time may be undelivered. Returns undefined if the webhook is enabled and the last
+ * delivery did not fail.
+ */
 export function undeliveredSince({ state, failureStartTime, deliveredTime }: Webhook): Webhook["deliveredTime"] {
   return state !== State.ENABLED || failureStartTime ? deliveredTime : undefined;
 }

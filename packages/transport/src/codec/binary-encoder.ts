@@ -47,9 +47,9 @@ const STRUCT_VALUE = tagOf(5, DELIMITED);
 const LIST_VALUE = tagOf(6, DELIMITED);
 
 /**
- * Compiles an encoder that returns the same bytes as `toBinary`, or undefined if a field is not supported. The encoder
- * throws for some messages that `toBinary` supports. It saves 34 % of the CPU of a gRPC call. With the BinaryWriter of
- * protobuf-es, it would save 14 %.
+ * Compiles an encoder that returns the same bytes as `toBinary`. Returns undefined if the type has a field that the
+ * encoder does not support. If the encoder throws, call `toBinary`, which may support the message. The encoder saves
+ * 34 % of the CPU of a gRPC call. With the BinaryWriter of protobuf-es, it would save 14 %.
  */
 export function compileBinaryEncoder(desc: DescMessage): BinaryEncoder | undefined {
   const plan = planOf(desc, new Map());
@@ -225,7 +225,10 @@ function endDelimited(start: number): void {
   end += length;
 }
 
-/** For short strings, a loop is faster than `Buffer.write`. Below 128, the encoded length takes one byte. */
+/**
+ * The maximum string length for which a loop is faster than `Buffer.write`. Must be below 128, so that the encoded
+ * length takes one byte.
+ */
 const MAX_ASCII_LOOP = 64;
 
 function writeString(text: string, tag: number): void {

@@ -17,7 +17,10 @@ export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }
 
-/** Filters the fields of a type that satisfy `isSuch`, or whose messages contain such a field at any depth. */
+/**
+ * Creates a function that filters the fields of a type. The function returns the fields that satisfy `isSuch`, and the
+ * fields whose messages contain such a field at any depth.
+ */
 export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: DescMessage) => readonly DescField[] {
   const leads = (field: DescField, seen: Set<DescMessage>): boolean => {
     if (isSuch(field)) return true;
@@ -42,7 +45,7 @@ export interface Presence {
   readonly zero: unknown;
 }
 
-/** Returns undefined for a required field, because the encoders do not support required fields. */
+/** Returns the presence of a field; undefined for a required field, because the encoders do not support such fields. */
 export function presenceOf(field: DescField): Presence | undefined {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   const { fieldKind } = field;

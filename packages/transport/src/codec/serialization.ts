@@ -67,7 +67,7 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   return { parse: parserOf(compilePlainJsonDecoder(desc.input), input), serialize };
 }
 
-/** Combines a decoder of plain messages, which are the most frequent ones, with the parser of all other messages. */
+/** Combines the decoder of plain messages with the parser of all other messages. Most messages are plain. */
 function parserOf(parsePlain: PlainDecoder, input: Parser): Serialization["parse"] {
   return (bytes) => {
     const plain = parsePlain(bytes);
@@ -77,7 +77,7 @@ function parserOf(parsePlain: PlainDecoder, input: Parser): Serialization["parse
   };
 }
 
-/** Returns Connect's binary parser. For Struct fields, the parser uses `structDetour`. */
+/** Returns Connect's binary parser. If the type contains a Struct field, the parser uses `structDetour`. */
 function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): Parser {
   const detour = structDetour(desc.input);
   const method = detour ? { ...desc, input: detour.desc } : desc;
@@ -118,19 +118,23 @@ export type PlainDecoder = (bytes: Buffer) => Message | undefined;
 
 type MutableFields = { [localName: string]: unknown };
 
-/** A JSON string of printable ASCII characters without escapes. */
+/** Matches a JSON string of printable ASCII characters without escapes. */
 const TEXT = '"[ !#-[\\]-~]*"';
+/** Matches a JSON object whose keys and values match `TEXT`, without white space around them. */
 const PLAIN_JSON = new RegExp(`^\\{(?:${TEXT}:${TEXT}(?:,${TEXT}:${TEXT})*)?\\}$`);
 
-/** Longer JSON is rarely plain, and on very long JSON the regular expression overflows the stack. */
+/**
+ * The maximum length of plain JSON, in bytes. Longer JSON is rarely plain, and on very long JSON the regular expression
+ * overflows the stack.
+ */
 const MAX_JSON_BYTES = 1024;
 
 /** The maximum string length that is encoded in one byte. */
 const MAX_TEXT_BYTES = 0x7f;
 
 /**
- * Compiles a decoder that returns the same messages as `fromJsonString`. Plain JSON matches `PLAIN_JSON`. Its keys are
- * JSON names of string fields, and no key occurs twice.
+ * Compiles a decoder of plain JSON. The decoder returns the same messages as `fromJsonString`. Plain JSON is an object
+ * that matches `PLAIN_JSON`. Its keys are JSON names of string fields, and no key occurs twice.
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
   if (isWellKnown(desc)) return () => undefined;
@@ -142,7 +146,8 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
     const text = bytes.toString("latin1");
     if (!PLAIN_JSON.test(text)) return undefined;
     const message = create(desc) as unknown as MutableFields;
-    // Quotes occur only around keys and values. Each fourth piece is a key, and its value is two pieces later.
+    // Quotes occur only around keys and values. The quotes split the text into pieces. Each fourth piece is a key, and
+    // the value of the key is two pieces later.
     const pieces = text.split('"');
     for (let at = 1; at < pieces.length; at += 4) {
       const key = pieces[at] as string;
@@ -156,8 +161,9 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
 }
 
 /**
- * Compiles a decoder that returns the same messages as `fromBinary`. A plain message has only string fields, with a
- * number of at most 15 and a value of at most 127 ASCII characters.
+ * Compiles a decoder of plain messages in the binary format. The decoder returns the same messages as `fromBinary`. A
+ * plain message has only string fields. Each field has a number of at most 15 and a value of at most 127 ASCII
+ * characters.
  */
 export function compilePlainBinaryDecoder(desc: DescMessage): PlainDecoder {
   const fields: (DescField | undefined)[] = [];

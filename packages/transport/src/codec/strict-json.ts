@@ -48,7 +48,8 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // `jsonName` and `name` are often equal. With two checks at each level, the time would be exponential in the depth.
+    // `jsonName` and `name` are often equal. The Set prevents a second check of the same value. With two checks at each
+    // level, the time would be exponential in the depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

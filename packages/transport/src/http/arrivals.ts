@@ -21,7 +21,9 @@ export class Arrivals {
   /** The number of connections served in this turn. An HTTP/2 connection counts as `PER_TURN` connections. */
   #served = 0;
 
-  /** Serves a connection in this turn or in a later turn, unless it closes before. */
+  /**
+   * Serves a connection in this turn of the event loop or in a later turn. Does not serve a connection that has closed.
+   */
   add(socket: Pick<Socket, "destroyed">, isHttp2: boolean, serve: () => void): void {
     this.#waiting.push({ socket, weight: isHttp2 ? PER_TURN : 1, serve });
     this.#serve();
@@ -31,7 +33,7 @@ export class Arrivals {
     while (this.#served < PER_TURN) {
       const next = this.#waiting.shift();
       if (!next) return;
-      // A client that opens and closes connections must not delay other new connections.
+      // Skip closed connections: a client that opens and closes connections must not delay other new connections.
       if (next.socket.destroyed) continue;
       this.#served += next.weight;
       if (!this.#isScheduled) afterReading(this.#endTurn);

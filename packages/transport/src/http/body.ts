@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import { MAX_DISCARDED_BYTES } from "../limits.ts";
 
+/** The minimum capacity of a buffer that collects chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
 
 /**

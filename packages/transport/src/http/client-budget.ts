@@ -3,13 +3,16 @@ import { clearInterval, setInterval } from "node:timers";
 /** The reason of an eviction. `timeout`: the holding took too long. `over-budget`: the budget is used up. */
 export type EvictionReason = "timeout" | "over-budget";
 
-/** An arriving body, an unread response, a stream or a connection. */
+/** A resource that a client holds: an arriving body, an unread response, a stream or a connection. */
 export interface Holding {
   /** Ends the holding. The budget has already released the charge of the holding. */
   evict(reason: EvictionReason): void;
-  /** Returns whether the client would lose no work. Idle holdings are evicted first. Default: false. */
+  /** Returns whether the client loses no work by the eviction. Idle holdings are evicted first. Default: false. */
   isIdle?(): boolean;
-  /** Returns whether the holding has finished. If so, the budget does not call `evict`. Default: false. */
+  /**
+   * Returns whether the holding has finished. If so, the budget releases the charge and does not call `evict`. Default:
+   * false.
+   */
   isOver?(): boolean;
 }
 
@@ -17,7 +20,7 @@ export interface Holding {
 export interface Charge {
   /** Changes the number of charged bytes, unless the charge is released. May evict this holding or other holdings. */
   resize(bytes: number): void;
-  /** Call this method when the holding ends. Returns false if the charge is already released. */
+  /** Ends the charge. Call this method when the holding ends. Returns false if the charge is already released. */
   release(): boolean;
 }
 
@@ -36,7 +39,10 @@ interface Client {
   units: number;
 }
 
-/** Each holding counts as at least one unit, because its connection, its stream and its objects need memory. */
+/**
+ * The size of a unit, in bytes. Each holding counts as at least one unit, because its connection, its stream and its
+ * objects need memory.
+ */
 export const UNIT_BYTES = 16 * 1024;
 
 function unitsOf(bytes: number): number {
@@ -73,10 +79,12 @@ export class ClientBudget {
   }
 
   /**
-   * Charges a client for a holding. Returns undefined if the budget has no room.
+   * Charges a client for a holding. May evict holdings of this client or of other clients. Returns undefined if the
+   * budget has no room.
    *
    * @param key the client; undefined for a proxy
-   * @param options `bytes`: default one unit. `timeoutMs`: the maximum duration of the holding; default no limit
+   * @param options `bytes` is the size of the holding. Default: one unit. `timeoutMs` is the maximum duration of the
+   * holding, in milliseconds. Default: no limit
    */
   charge(
     key: string | undefined,
@@ -120,7 +128,7 @@ export class ClientBudget {
     return true;
   }
 
-  /** Evicts holdings until the budget has room. Returns false if the charge must be refused. */
+  /** Evicts holdings until the budget has room for `more` units. Returns false if the charge must be refused. */
   #makeRoom(client: Client, more: number): boolean {
     while (this.#total + more > this.#max) {
       const largest = this.#largest();
@@ -177,7 +185,10 @@ export class ClientBudget {
   }
 }
 
-/** Moves the checked busy holdings to the end, so that the next search begins with other holdings. */
+/**
+ * Returns an idle holding of a client. Moves the checked busy holdings to the end, so that the next search begins with
+ * other holdings.
+ */
 function idleOf({ charges }: Client): OpenCharge | undefined {
   let left = SEARCHED;
   for (const charge of charges) {

@@ -9,7 +9,7 @@ import { ClientBudget, type Holding } from "./client-budget.ts";
 import type { Http2Connection } from "./http2-connection.ts";
 import { plainAddress, type RequestContext } from "./server-request.ts";
 
-/** The default time without data after which a connection is idle, in milliseconds. */
+/** By default, a connection is idle if no data has arrived for this time, in milliseconds. */
 const IDLE_MS = 1000;
 
 /** The time in which the calls of an evicted HTTP/2 connection may finish, in milliseconds. */
@@ -18,7 +18,7 @@ const LAST_CALLS_MS = 1000;
 const CHECK_MS = 50;
 
 class Connection implements Holding {
-  /** The TCP socket, even if the connection uses TLS. */
+  /** The accepted TCP socket. If the connection uses TLS, the TLS socket is a different object. */
   readonly socket: Socket;
   /** Undefined for HTTP/2, and until the protocol is detected. */
   http1: Http1Connection | undefined;
@@ -31,7 +31,10 @@ class Connection implements Holding {
     this.socket = socket;
   }
 
-  /** The time counts from the first call of this method after the last byte. */
+  /**
+   * Returns whether no HTTP/1.1 request is in flight and no byte has arrived for `forMs` milliseconds. The time counts
+   * from the first call of this method after the last byte.
+   */
   isIdle(forMs = IDLE_MS): boolean {
     const { bytesRead } = this.socket;
     const now = performance.now();
@@ -48,8 +51,8 @@ class Connection implements Holding {
       socket.destroy();
       return;
     }
-    // `close` sends GOAWAY with the id of the last stream that the server processes. The client repeats later calls on
-    // another connection.
+    // `close` sends GOAWAY with the id of the last stream that the server processes. If the client has opened streams
+    // after that stream, it repeats their calls on another connection.
     http2.session.close();
     setTimeout(() => http2.end(), LAST_CALLS_MS).unref();
   }
@@ -105,9 +108,11 @@ export class Connections {
 
   /**
    * Closes every connection, but loses no request in transit. Announces the end to HTTP/2 clients by GOAWAY, and to
-   * HTTP/1.1 clients by `Connection: close` in the next response. Also closes silent HTTP/1.1 connections.
+   * HTTP/1.1 clients by `Connection: close` in the next response.
    *
-   * @returns a function that stops checking for silent connections
+   * @param quietMs if no data arrives on an HTTP/1.1 connection for this time, in milliseconds, the connection is
+   * closed even if no response has announced the end. Default: `IDLE_MS`
+   * @returns a function that stops checking for silent connections; call it when all connections are closed
    */
   drain(quietMs = IDLE_MS): () => void {
     this.#isDraining = true;
@@ -147,7 +152,7 @@ const http1Connections = new WeakMap<Socket, Http1Connection>();
 
 /**
  * An HTTP/1.1 connection. Serves one request at a time, because node:http would serve all pipelined requests of a
- * packet, possibly thousands, in one turn. Responds to requests that node:http refuses.
+ * packet in one turn. Such a packet may contain thousands of requests. Responds to requests that node:http refuses.
  */
 export class Http1Connection {
   readonly peerAddress: string;
@@ -156,9 +161,9 @@ export class Http1Connection {
   #latest: ServerResponse | undefined;
   /** Passes a request to node:http. */
   #serve: ((...incoming: Incoming) => number) | null | undefined;
-  /** The requests that wait. While a request waits, no more bytes are read. */
+  /** The pipelined requests that wait behind the current request. While a request waits, no more bytes are read. */
   readonly #pipelined: Incoming[] = [];
-  /** Responds to a request that node:http has refused, after the pipelined requests. */
+  /** Responds to a request that node:http has refused. Called after the earlier pipelined requests are answered. */
   #refuseLast: (() => void) | undefined;
   #isOver = false;
   /** If true, the last waiting request closes the connection. If no request waits, the next request closes it. */
@@ -181,7 +186,10 @@ export class Http1Connection {
     return this.#latest?.writableFinished === false || this.#pipelined.length > 0 || this.#socket.writableLength > 0;
   }
 
-  /** Call this method after node:http has received the connection. */
+  /**
+   * Delays each pipelined request until the requests before it are answered. Call this method after node:http has
+   * received the connection.
+   */
   servePipelinedInTurn(): void {
     const { parser } = this.#socket;
     if (!parser) return;
@@ -205,7 +213,7 @@ export class Http1Connection {
     };
   }
 
-  /** Other connections are read first. */
+  /** Serves the next request in the next turn of the event loop, so that other connections are read first. */
   readonly #serveLater = () => void setImmediate(this.#serveNext);
 
   readonly #serveNext = () => {
@@ -251,10 +259,13 @@ export class Http1Connection {
     });
   }
 
-  /** Closes the connection after the waiting requests or, if no request waits, after the next response. */
+  /**
+   * Closes the connection after the waiting pipelined requests. If no request waits, closes after the next response.
+   */
   closeAfterNext(): void {
     this.#isClosing = true;
-    // If the headers of the latest response are already sent, the next request closes the connection.
+    // If the headers of the latest response are already sent, they do not contain `Connection: close`. In this case,
+    // the next request closes the connection.
     if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
@@ -279,7 +290,10 @@ export class Http1Connection {
     }
   }
 
-  /** node:http itself would send only a status, and could send it before the responses to earlier requests. */
+  /**
+   * Responds to a request that node:http refuses. node:http itself would send only a status, and could send this status
+   * before the responses to earlier requests.
+   */
   onClientError(error: NodeJS.ErrnoException, context: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
     // Deno adds the same `error` listener again before the second error and before each later error.
@@ -335,8 +349,10 @@ function encodeResponse({ status, headers, body }: HttpResponse): Uint8Array {
 const LINGER_MS = 5000;
 
 /**
- * Writes the last bytes and closes the connection. Discards arriving data, because the client could lose the response
- * if the connection closed immediately.
+ * Closes a connection after discarding arriving data. If the connection closed immediately, the client could lose the
+ * response.
+ *
+ * @param last bytes to write before closing
  */
 function endSocket(socket: Socket, last?: Uint8Array): void {
   if (socket.destroyed) return;

@@ -32,7 +32,7 @@ export class Cors {
     return allowed ? { ...response, headers: merge(response.headers, allowed) } : response;
   }
 
-  /** Like `allow`, for the responses of a route. */
+  /** Adds the headers of `allow` to the responses of a route. */
   allowOf(found: Found, request: HeaderRecord): Found {
     const allowed = this.#headersFor(request);
     if (!allowed) return found;

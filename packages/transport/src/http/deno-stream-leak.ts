@@ -19,8 +19,11 @@ let isDone = !("Deno" in globalThis);
  * Works around a memory leak of Deno 2.9.3. Deno never frees an HTTP/2 stream or its response if the stream closes
  * before the response is written. A client that reads no responses could fill the memory.
  *
- * The runtime references the shutdown request, the request the stream, and the stream its native handle. The patch
- * makes the reference from the request to the stream weak, on the prototype of the handle.
+ * Cause: the runtime references the shutdown request, the request references the stream, and the stream references its
+ * native handle. The patch makes the reference from the request to the stream weak. It changes the prototype of the
+ * handle, so it applies to all streams.
+ *
+ * @param stream any stream
  */
 export function patchDenoStreamLeak(stream: ServerHttp2Stream): void {
   if (isDone) return;

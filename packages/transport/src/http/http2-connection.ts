@@ -23,7 +23,7 @@ export class Http2Connection implements PausedConnection {
   readonly session: ServerHttp2Session;
   readonly peerAddress: string;
   /**
-   * Undefined after the socket has closed. node:http2 exposes only a proxy object, which cannot destroy the socket.
+   * The socket; undefined after it has closed. node:http2 exposes only a proxy object, which cannot destroy the socket.
    *
    * After the socket has closed, the session must not reference the socket, not even by a listener or a timer. If the
    * client has never acknowledged SETTINGS, Node keeps the session as long as the handle of the session exists. The
@@ -95,13 +95,14 @@ export class Http2Connection implements PausedConnection {
 
   /**
    * Sends a PING if the session has sent no data since the last check. Ends the connection if the client does not
-   * answer within `UNANSWERED_CHECKS` checks. Such a client is gone, does not read, or sends an endless header, which an
-   * answer cannot interrupt. Or the session is broken. On Node 20, a protocol error or many fast resets break a session.
-   * A broken session stops reading, emits no event, and stays open even if the client closes the connection.
+   * answer within `UNANSWERED_CHECKS` checks. Such a client is gone, does not read, or sends an endless header, which
+   * an answer cannot interrupt. A PING also stays unanswered if the session is broken. On Node 20, a protocol error or
+   * many fast resets break a session. A broken session stops reading, emits no event, and stays open even if the client
+   * closes the connection.
    */
   #endWhenDead(checkMs: number): void {
     const { session } = this;
-    /** The bytes that the kernel had taken at the last check. On Deno, this number may be less than the written bytes. */
+    /** The bytes that the kernel had taken at the last check. On Deno, the connection may have written more bytes. */
     let takenBefore = 0;
     /** The number of checks since the unanswered PING; undefined if no PING is unanswered. */
     let unanswered: number | undefined;

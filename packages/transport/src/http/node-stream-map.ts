@@ -10,7 +10,7 @@ interface Streams {
   forEach(callback: (stream: ServerHttp2Stream) => void): void;
 }
 
-/** Two arrays are fast, because a session has at most `MAX_HTTP2_STREAMS` streams. */
+/** The open streams of a session. Two arrays are fast, because a session has at most `MAX_HTTP2_STREAMS` streams. */
 class OpenStreams implements Streams {
   readonly #ids: number[] = [];
   readonly #streams: ServerHttp2Stream[] = [];
@@ -47,10 +47,14 @@ class OpenStreams implements Streams {
 }
 
 /**
- * Replaces the `Map` in which node:http2 keeps the open streams of a new session. V8 copies a `Map` to a new table after
- * a few insertions and deletions. The old table references the new table and the streams that were open at that time.
- * When one table has reached the old generation, each later table reaches the old generation as well, together with its
- * streams. Measured gain: docs/decisions/0012-overload.md.
+ * Replaces the `Map` in which node:http2 keeps the open streams of a new session. This `Map` makes garbage collection
+ * expensive (measured in docs/decisions/0012-overload.md).
+ *
+ * V8 copies a `Map` to a new table after a few insertions and deletions. The old table references the new table and the
+ * streams that were open at that time. When one table has reached the old generation, each later table reaches the old
+ * generation as well, together with its streams.
+ *
+ * @param session a session that has not opened a stream
  */
 export function replaceStreamMap(session: ServerHttp2Session): void {
   const state = privateValue(session, "state") as { streams?: Streams } | undefined;

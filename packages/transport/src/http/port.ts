@@ -62,8 +62,8 @@ export interface NodeServer {
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 /**
- * The maximum number of connections that wait to be accepted. With Node's default of 511, the system would reset some
- * connections of a proxy that opens a connection for each call.
+ * The maximum number of connections that wait to be accepted. The system may allow fewer. A proxy may open a connection
+ * for each call. With Node's default of 511, the system would reset some of these connections.
  */
 const BACKLOG = 4096;
 
@@ -233,7 +233,9 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
   };
 }
 
-/** Detects HTTP/2 by the first bytes of a connection, and puts these bytes back into the socket. */
+/**
+ * Detects HTTP/2 by the first bytes of a connection. Puts these bytes back into the socket before it calls `decide`.
+ */
 function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => void): void {
   let seen: Buffer = Buffer.alloc(0);
   const giveUp = () => socket.destroy();

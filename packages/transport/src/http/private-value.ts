@@ -1,4 +1,7 @@
-/** Returns the value under a private symbol of a runtime. test/runtime-internals.test.ts fails if a symbol changes. */
+/**
+ * Returns the value that an object of a runtime has under a private symbol; undefined if the symbol does not exist.
+ * test/runtime-internals.test.ts fails if a used symbol changes.
+ */
 export function privateValue(target: object, description: string): unknown {
   const symbol = Object.getOwnPropertySymbols(target).find((each) => each.description === description);
   return symbol && (target as { readonly [symbol: symbol]: unknown })[symbol];

@@ -40,11 +40,14 @@ export interface RequestContext extends RequestHandlers {
   readonly scheme: "https" | "http";
   readonly bodies: ClientBudget;
   readonly responses: ClientBudget;
-  /** Limits streams that need little memory: see `StreamLimits.max`. */
+  /**
+   * Limits the number of open streams that need little memory (see `StreamLimits.max`). If `responses` has no room for
+   * a short response, the response is charged to this budget for at most `SHORT_WRITE_MS`.
+   */
   readonly streams: ClientBudget;
 }
 
-/** Listens to `error` events, which mean that the client has disconnected. */
+/** Ignores the `error` events of requests and responses. Such an event means that the client has disconnected. */
 export function ignore(): void {}
 
 /**
@@ -84,11 +87,11 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   abstract get unreadBytes(): number;
   /** Whether the request may have a body. If so, the body may still be empty. */
   protected abstract readonly hasBody: boolean;
-  /** Returns the body. Sends 100 Continue if the client waits for it. */
+  /** Returns the body. Sends 100 Continue to a client that waits for this response. */
   protected abstract openBody(): Readable;
-  /** After this call, only Connect's adapter may read and write. */
+  /** Returns the request and response for Connect's adapter. After this call, only the adapter may read and write. */
   protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];
-  /** Also discards an unread body. @throws if a header is not valid */
+  /** Writes the response. Discards an unread body. @throws if a header is not valid */
   protected abstract respond(response: HttpResponse): void;
   /** Ends the request without a response. @param code the HTTP/2 error code */
   protected abstract reset(code: number): void;
@@ -100,7 +103,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.isWritten;
   }
 
-  /** Never throws: an exception would end the process. */
+  /** Finds the route, reads the body if necessary, and responds. Never throws: an exception would end the process. */
   serve(route?: Route | StreamRoute): void {
     try {
       const found = route ?? this.context.find(this);
@@ -195,7 +198,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   private async answer(): Promise<void> {
     const { route } = this;
-    // node:http2 keeps a request in memory until the next major garbage collection. Do not keep its call as well.
+    // node:http2 keeps a stream and its request in memory until the next major garbage collection. Remove the route, so
+    // that the request does not keep its call in memory for this time.
     this.route = undefined;
     if (!route) return;
     // If the client has reset the stream, the stream emits `end` even if the body is incomplete.
@@ -212,7 +216,11 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     }
   }
 
-  /** Charges a long response immediately, because one turn of the event loop could create many long responses. */
+  /**
+   * Charges the client for a long response immediately, because one turn of the event loop could create many long
+   * responses. Charges the client for a short response only if the response is still unsent after the next turn (see
+   * `Turn`).
+   */
   protected chargeResponse(bytes: number): void {
     this.responseBytes = bytes;
     if (bytes > UNIT_BYTES && !this.isOver()) this.hold(bytes);
@@ -245,11 +253,12 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.body.buffer.byteLength;
   }
 
+  /** Charges the client for an unsent response. If the response is sent, charges for the open stream of the request. */
   private hold(bytes: number): void {
     this.responseBytes = undefined;
     if (this.charge) return;
     const { responses, streams, limits } = this.context;
-    // If the response is sent, the rest of the request is discarded, so only its stream needs memory.
+    // If the response is sent, the rest of the request is discarded, so the request needs memory only for its stream.
     this.charge = this.isWritten
       ? streams.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
       : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
@@ -268,7 +277,10 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     if (this.charge && this.isOver()) this.charge.release();
   }
 
-  /** Does not wait for the body. Closes the connection if it uses HTTP/1.1. Never throws. */
+  /**
+   * Refuses the request immediately, even if the body has not arrived. Closes an HTTP/1.1 connection. Never throws,
+   * because an exception in an event listener would end the process or fail another request.
+   */
   refuse(refusal: Refusal): void {
     try {
       this.respond(this.context.refuse(refusal, this.headers));
@@ -307,7 +319,9 @@ export const EXPECTATION_FAILED: Refusal = { kind: "expectation-failed" };
 /** Matches a host and a port (RFC 3986, 3.2.2 and 3.2.3). The host and the port may be empty. */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\da-f:.]+\])(?::\d*)?$/i;
 
-/** The last valid host. Most requests have the same host, and the check costs 3 % of the CPU of a call. */
+/**
+ * The last valid host. Most requests have this host, so they need no check. The check costs 3 % of the CPU of a call.
+ */
 let lastHost: string | undefined;
 
 /** Returns whether a URL can be built from a host. Connect's adapter throws on an invalid host. */

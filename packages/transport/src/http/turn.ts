@@ -1,4 +1,4 @@
-/** A body or a response. */
+/** A body or a response that may be unfinished. */
 export interface Unfinished {
   /** The number of times that the entry was added in this turn and the previous turn. */
   turns: number;
@@ -7,9 +7,10 @@ export interface Unfinished {
 }
 
 /**
- * The bodies and responses that were added in this turn of the event loop and in the previous turn. Each entry is
- * checked at the end of the turn after the turn in which it was added. Most entries finish before that. A request is
- * added once for its body and once for its response. If both are in the list, the request is checked only once.
+ * Contains the bodies and responses that were added in this turn of the event loop and in the previous turn. Each entry
+ * is checked at the end of the turn that follows the turn in which it was added. If the entry is still unfinished, its
+ * client is charged. Most entries finish before that. A request is added once for its body and once for its response.
+ * If both are in the list, the request is checked only once.
  */
 export class Turn {
   #added: Unfinished[] = [];

@@ -26,12 +26,14 @@ export interface AdmissionOptions {
   readonly queue?: CallQueue | undefined;
   /**
    * Returns whether clients may call a method without authentication. Calls of an open method never wait in the queue,
-   * and do not count as in flight. Their bodies have less time to arrive. Default: no method is open.
+   * and do not count as in flight. Their bodies have less time to arrive (`openArrivalTimeoutMs`). Default: no method
+   * is open.
    */
   readonly isOpen?: ((method: DescMethod) => boolean) | undefined;
   readonly onRefused?: OnRefused | undefined;
 }
 
+/** Admits or denies calls by their headers. If the worker is busy, unary calls first wait in a queue. */
 export class Admission implements CallGate {
   readonly #options: AdmissionOptions;
   readonly queue: CallQueue;
@@ -43,7 +45,10 @@ export class Admission implements CallGate {
     this.contextValues = options.contextValues;
   }
 
-  /** Waits until a call may begin, and then authorizes the call. Never rejects. */
+  /**
+   * Waits until a call may begin, and then authorizes the call. Returns the error for the client if the call is
+   * refused. Never rejects.
+   */
   admit(method: DescMethod, protocolName: string, request: RequestHead): Call | Refused | Promise<Call | Refused> {
     const isOpen = this.#options.isOpen?.(method) === true;
     const isQueued = method.methodKind === "unary" && !isOpen;
@@ -66,7 +71,8 @@ export class Admission implements CallGate {
     try {
       const decision = this.#options.authorize?.(call);
       if (decision === undefined) return call;
-      // The limit of the queue must apply even if authorization is slow.
+      // Count the call as in flight during its authorization. The limit of the queue then applies even if authorization
+      // is slow.
       if (isQueued) queue.inFlight++;
       return Promise.resolve(decision)
         .then(() => call, deny)

@@ -6,18 +6,23 @@ import type { OverloadCause } from "./refusals.ts";
 /** The maximum number of calls that begin in one turn of the event loop while no call waits. */
 const MAX_AT_ONCE = 64;
 
-/** The number of waiting calls that may begin in a short turn of the event loop. On Deno, a turn takes longer. */
+/**
+ * The number of waiting calls that may begin in a short turn of the event loop. These calls take about a millisecond,
+ * so the server soon reads the calls of other callers. On Deno, a turn takes longer, so more calls begin in each turn.
+ */
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 
 /**
- * The number of waiting calls that may begin in a turn for each millisecond of the previous turn, if more than
- * `PER_TURN`. Refused calls and requests that do not wait make turns longer. Each turn must then begin more calls.
+ * The number of waiting calls that may begin in a turn for each millisecond that the previous turn took. At least
+ * `PER_TURN` calls may begin. Refused calls and requests that do not wait make each turn longer. The queue then has
+ * fewer turns per second, so each turn must begin more calls.
  */
 const PER_MS = 3;
 
 /**
- * The number of waiting calls that groups, and then the callers of each group, share equally. If more calls of a caller
- * wait, the server stops reading the connections of the caller.
+ * The number of calls that may wait before the server stops reading connections. Each group has an equal share of this
+ * number. Each caller has an equal share of the share of its group. If more calls of a caller wait, the server stops
+ * reading the connections of the caller, because every additional call would cost memory and garbage collection.
  */
 const READ_AHEAD = 256;
 
@@ -26,17 +31,19 @@ const RESUMED_PER_TURN = 4;
 
 /**
  * The number of calls of a caller after which the queue resumes a connection of the caller, even if many of its calls
- * wait. Must exceed `MAX_HTTP2_STREAMS`. Otherwise, a long queue would never become shorter.
+ * wait. A resumed connection may send `MAX_HTTP2_STREAMS` calls. If this number were not larger, a long queue would
+ * never become shorter.
  */
 const TAKEN_PER_RESUMED = 2 * MAX_HTTP2_STREAMS;
 
 /**
- * The maximum number of calls that a turn takes from the queue for each call that may begin. A late call is refused when
- * it is taken, and a refusal takes as much CPU as beginning a call.
+ * The maximum number of calls that a turn takes from the queue for each call that may begin. If a call has waited too
+ * long, it is refused when it is taken. A refusal takes as much CPU as beginning a call, so one turn must not refuse
+ * all late calls.
  */
 const TAKEN_PER_BEGUN = 4;
 
-/** The longest wait of a call without a deadline, in milliseconds. */
+/** The longest wait of a call without a deadline, in milliseconds. After this wait, the call is refused. */
 export const MAX_WAIT_MS = 2000;
 
 /** The maximum size of a waiting call that counts as one call, in bytes. A larger call counts as several calls. */
@@ -45,8 +52,8 @@ export const CALL_BYTES = 4096;
 const MAX_RETRY_AFTER = 10;
 
 /**
- * The longest wait of a call with a deadline, in milliseconds. A refused client calls again within this time, so an
- * earlier refusal would save no work.
+ * The longest wait of a call with a deadline, in milliseconds. If a call is refused, the header `Retry-After` lets the
+ * client call again within this time. An earlier refusal would therefore save no work.
  */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
@@ -90,11 +97,14 @@ interface Waiting {
 class Line {
   readonly key: string;
   readonly calls: Waiting[] = [];
-  /** Oldest first. Can contain closed connections. */
+  /** The paused connections of the caller, oldest first. Can contain closed connections. */
   readonly paused: PausedConnection[] = [];
-  /** The first pause of a caller pauses all its known connections, each later pause only that of the new call. */
+  /**
+   * Whether the first pause of the caller has happened. The first pause pauses all known connections of the caller.
+   * Each later pause pauses only the connection of the new call. False again when the last paused connection resumes.
+   */
   hasPausedOthers = false;
-  /** The number of calls taken since a connection was last resumed. */
+  /** The number of calls taken from the line since a paused connection was last resumed. */
   taken = 0;
   units = 0;
 
@@ -118,6 +128,10 @@ class Group {
 
 /**
  * Begins calls in a fair order (docs/decisions/0012-overload.md). While a worker has time, a call begins immediately.
+ * While a worker is busy, calls wait, and the callers take turns. A caller with many waiting calls does not delay the
+ * calls of other callers.
+ *
+ * A waiting call uses only the memory of its request: its headers, and the part of its body that has arrived.
  */
 export class CallQueue {
   readonly #options: CallQueueOptions;
@@ -161,8 +175,8 @@ export class CallQueue {
   }
 
   /**
-   * Resolves to undefined if the call begins, and to the cause if the call is refused. Never resolves if the client
-   * disconnects.
+   * Waits until a call begins or is refused. Resolves to undefined if the call begins, and to the cause if the call is
+   * refused. If the client disconnects, the promise never resolves.
    *
    * @param timeoutMs the time until the deadline of the call, in milliseconds; undefined if the call has no deadline
    */
@@ -191,6 +205,7 @@ export class CallQueue {
     });
   }
 
+  /** Returns whether the server may read more calls from the connections of a caller. */
   #mayRead({ lines }: Group, { calls }: Line): boolean {
     return calls.length <= Math.max(1, READ_AHEAD / (this.#groups.size * lines.size));
   }
@@ -204,11 +219,13 @@ export class CallQueue {
   }
 
   /**
-   * Refuses the oldest call of the largest caller in the largest group, by the memory of their calls. The client of the
-   * oldest call is the least likely to still wait. Returns false if the new call itself must be refused.
+   * Makes room for a new call. Refuses the oldest call of the largest caller in the largest group. A group or a caller
+   * is the largest if its waiting calls use the most memory. The client of the oldest call is the least likely to still
+   * wait for the answer. Returns false if the new call itself must be refused.
    *
    * @param group the group of the new call
-   * @param line the line of the new call. If the new call would make both the largest, this line loses a call
+   * @param line the line of the new call. If the new call would make this group and this line the largest, this line
+   * loses a call
    */
   #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
     const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;
@@ -253,11 +270,15 @@ export class CallQueue {
     if (this.#waiting > 0) this.#schedule();
   };
 
-  /** Measures the rate and the memory of the queue, because bodies of waiting calls grow. Refuses excessive calls. */
+  /**
+   * Measures the rate and the memory of the queue. The bodies of waiting calls may have grown since the last measure.
+   * If the queue now exceeds its limit, refuses calls.
+   */
   #measure(): void {
     const ms = performance.now() - this.#measuredSince;
     if (ms < RATE_INTERVAL_MS) return;
-    // After more than two intervals, the queue was empty for a while. In this case, the rate would be too low.
+    // If two intervals or more have passed, no call was waiting for a part of this time. The rate of the whole time
+    // would be too low.
     if (ms < 2 * RATE_INTERVAL_MS) this.#perSecond = (1000 * this.#ended) / ms;
     this.#measuredSince += ms;
     this.#ended = 0;
@@ -281,8 +302,9 @@ export class CallQueue {
   }
 
   /**
-   * Begins the oldest call of the next caller. If this call is late, refuses it and begins the newest call of the caller
-   * instead, because the other old calls are probably late as well.
+   * Begins the oldest call of the next caller. If this call has waited too long, refuses it and begins the newest call
+   * of the caller instead. The other old calls of the caller have probably waited too long as well. Moves the group
+   * behind all other groups, and the caller behind all other callers of its group.
    */
   #beginNext(): void {
     const group = this.#groups.values().next().value as Group;
@@ -304,14 +326,15 @@ export class CallQueue {
   }
 
   /**
-   * Resumes a paused connection of a caller if the server may read more of its calls, or has taken `TAKEN_PER_RESUMED`
-   * calls. Without this second rule, calls on other connections, such as HTTP/1.1, could keep the connection paused.
-   * Resumes all connections if no call of the caller waits.
+   * Resumes a paused connection of a caller if the server may read more calls of the caller. Resumes a connection as
+   * well if the queue has taken `TAKEN_PER_RESUMED` calls of the caller since the last resumption. Without this second
+   * rule, the caller's calls on other connections, such as HTTP/1.1, could keep the connection paused. Resumes all
+   * connections of the caller if no call of the caller waits.
    */
   #resume(group: Group, line: Line): void {
     const { paused } = line;
     const hadPaused = paused.length > 0;
-    // A caller with a new connection for each call could fill the list with closed connections.
+    // Drop closed connections. Otherwise a caller with a new connection for each call could fill the list with them.
     while (paused[0]?.isClosed) paused.shift();
     const isEmpty = line.calls.length === 0;
     const isDue = line.taken >= TAKEN_PER_RESUMED || this.#mayRead(group, line);
@@ -333,7 +356,10 @@ export class CallQueue {
   }
 }
 
-/** Does not move the only entry of a map, because a `Map` copies itself after a few moves. */
+/**
+ * Moves a caller or a group to the end of the map, or removes the entry if it has no waiting calls. The only entry of a
+ * map is not moved, because a `Map` copies itself after a few moves.
+ */
 function passTurn<Value extends { readonly key: string }>(
   map: Map<string, Value>,
   value: Value,

@@ -84,8 +84,8 @@ export class Call implements CallHead {
   }
 
   /**
-   * Prepares the call for `invoke`. Call `enter` when the body has arrived. Unless the method is open, the call then
-   * counts as in flight.
+   * Prepares the call for `invoke`. If the method of the call is not open, counts the call as in flight. Call `enter`
+   * when the body has arrived.
    *
    * @param method the method that `invoke` calls; undefined if the RPC is not served
    * @param header the initial response headers. The call modifies `header` and `trailer` in place
@@ -97,7 +97,10 @@ export class Call implements CallHead {
     this.responseTrailer = new RecordHeaders(trailer, true);
   }
 
-  /** Ends the call: its timer stops, and its signal aborts. Call `leave` once after each `enter`. */
+  /**
+   * Ends the call. The call no longer counts as in flight, its timer stops, and its signal aborts. Call `leave` once
+   * after each `enter`.
+   */
   leave(): void {
     if (!this.isOpen) this.gate.queue.inFlight--;
     this.end();
@@ -160,7 +163,9 @@ export class Call implements CallHead {
   }
 }
 
-/** The request for interceptors. `url` and `signal` are getters, because few calls need these values. */
+/**
+ * The request of a unary call, for interceptors. `url` and `signal` are getters, because few calls need these values.
+ */
 class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly stream = false;
   readonly service: DescService;
@@ -191,7 +196,9 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   }
 }
 
-/** The context of an implementation, with the values of the request that the last interceptor has passed on. */
+/**
+ * The context that an implementation receives. Contains values of the request that the last interceptor has passed on.
+ */
 class CallHandlerContext implements HandlerContext {
   readonly method: UnaryRequest["method"];
   readonly protocolName: string;
@@ -210,7 +217,7 @@ class CallHandlerContext implements HandlerContext {
     this.request = request;
   }
 
-  /** The function can be detached from the context, like the function of Connect's context. */
+  /** Returns a function that can be detached from the context, like the function of Connect's context. */
   get timeoutMs(): () => number | undefined {
     const { call } = this;
     return () => call.timeLeft();
@@ -257,7 +264,10 @@ function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Intercept
   );
 }
 
-/** Adds `url` and `signal` to a spread copy of a `CallRequest`, because such a copy does not contain getters. */
+/**
+ * Returns a `CallRequest` unchanged. If an interceptor has copied the `CallRequest` by spread syntax, adds `url` and
+ * `signal` to the copy, because such a copy does not contain the values of getters.
+ */
 function complete(req: object): object {
   if (req instanceof CallRequest) return req;
   const { call } = req as Partial<CallRequest>;

@@ -6,7 +6,9 @@ import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { bodyBytes } from "../http-types.ts";
 import { asConnectError, RefusalError } from "./refusals.ts";
 
-/** At quality 4, Brotli is as fast as gzip. At the default of 11, 10 KB take 10 ms or more. */
+/**
+ * The quality of Brotli, from 0 to 11. At 4, Brotli is as fast as gzip. At the default of 11, 10 KB take 10 ms or more.
+ */
 const BROTLI_QUALITY = 4;
 
 const compressBrotli = promisify(brotliCompress);

@@ -72,7 +72,10 @@ function respond(
   return { status, headers, body };
 }
 
-/** A body that exceeds the limit is not read to its end, so at most its declared size is known. */
+/**
+ * Creates the error for a body that exceeds the limit. Such a body is not read to its end, so its actual size is
+ * unknown. If the request declares a size, the message of the error contains the declared size.
+ */
 function tooLarge(headers: HeaderRecord, maxBytes: number): RefusalError {
   const declared = Number(headers["content-length"]);
   const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";

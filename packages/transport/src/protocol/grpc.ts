@@ -10,11 +10,14 @@ import { messageTooLarge, type RefusalError } from "./refusals.ts";
 import type { UnaryExchange, UnaryProtocol } from "./unary-protocol.ts";
 import { decodeWebText } from "./web-text.ts";
 
-/** The prefix of an envelope contains the flags and the length of the message. */
+/** The length of the prefix of an envelope, in bytes. The prefix contains the flags and the length of the message. */
 const PREFIX_BYTES = 5;
 const LENGTH_AT = 1;
 
-/** The bytes of a body in addition to one message: its prefix, and that of a trailer or of a second message. */
+/**
+ * The number of bytes that a body may have in addition to one message. The number suffices for the prefix of the
+ * message, and for the prefix of a trailer or of a second message.
+ */
 const MORE_BYTES = 2 * PREFIX_BYTES;
 
 const EMPTY = Buffer.alloc(0);
@@ -34,7 +37,7 @@ export const grpcProtocol: UnaryProtocol = {
 
   decode({ body }, exchange) {
     const { format, maxMessageBytes } = exchange;
-    // A longer body is not read to its end, so base64 decoding could fail.
+    // If a body is longer than `maxBytes`, the transport has not read its end, so base64 decoding could fail.
     if (format.isText && body.byteLength > exchange.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - PREFIX_BYTES;
@@ -57,8 +60,8 @@ export const grpcProtocol: UnaryProtocol = {
 /** Decodes the only message of a unary request. Rejects with RefusalError or ConnectError. */
 async function onlyMessage(body: Buffer, exchange: UnaryExchange): Promise<Message> {
   const { format, maxMessageBytes, requestCompression } = exchange;
-  // The transport stops reading a long body after a varying number of bytes. Truncate it to a fixed length, so that the
-  // client always receives the same error.
+  // If a body is too long, the transport stops reading it after a varying number of bytes. Truncate the body to a fixed
+  // length, so that the client always receives the same error.
   const isTruncated = body.byteLength > maxMessageBytes + MORE_BYTES;
   let rest = body.subarray(0, maxMessageBytes + MORE_BYTES);
   let only: Message | undefined;
@@ -94,7 +97,10 @@ async function onlyMessage(body: Buffer, exchange: UnaryExchange): Promise<Messa
   throw new ConnectError("protocol error: missing input message for unary method", Code.Unimplemented);
 }
 
-/** Writes the prefix of an envelope, after it has compressed a long message if the client accepts this. */
+/**
+ * Writes the prefix of an envelope to the first five bytes of the envelope. Compresses the message if the client
+ * accepts a compression and the message has at least `compressMinBytes` bytes.
+ */
 function seal(envelope: Buffer, exchange: UnaryExchange, flags = 0): Buffer | Promise<Buffer> {
   const { responseCompression, method } = exchange;
   const length = envelope.byteLength - PREFIX_BYTES;
@@ -146,7 +152,7 @@ export function errorOnly(format: CallFormat, error: ConnectError): HttpResponse
   return { status: 200, headers: { ...headers, "content-length": String(body.byteLength) }, body };
 }
 
-/** Replaces lone surrogates in the message of an error, because percent-encoding would throw. */
+/** Replaces lone surrogates in the message of an error, because percent-encoding throws for a lone surrogate. */
 function wellFormed(error: ConnectError): ConnectError {
   const { rawMessage, code, metadata, details } = error;
   if (rawMessage.isWellFormed()) return error;

@@ -4,16 +4,17 @@ import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protoc
 import type { HeaderRecord } from "../http-types.ts";
 
 /**
- * `Headers.append` adds a space at an end if it joins a value and an empty value. HTTP/2 drops a header whose value
- * begins or ends with a space.
+ * Matches spaces at both ends of a header value. `Headers.append` adds such a space if it joins a value and an empty
+ * value. HTTP/2 drops a header whose value begins or ends with a space.
  */
 const SPACE_AT_ENDS = /^[\t ]+|[\t ]+$/g;
 const PLAIN_NAME = /^[a-z0-9-]+$/;
 const PLAIN_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
 /**
- * `Headers` of the fetch API that read and write plain headers in a record. Any other operation first copies the record
- * to real `Headers`. This saves 7 % of the CPU of a gRPC call.
+ * Implements the `Headers` of the fetch API (https://fetch.spec.whatwg.org/#headers-class). Reads and writes plain
+ * headers in a record. Any other operation first copies the record to real `Headers`. This saves 7 % of the CPU of a
+ * gRPC call.
  */
 export class RecordHeaders implements Headers {
   /** The record; undefined after it has been copied to real `Headers`. */
@@ -93,7 +94,9 @@ export class RecordHeaders implements Headers {
   }
 }
 
-/** Returns the value of a header, with commas between repeated values; null if the header is absent. */
+/**
+ * Returns the value of a header; null if the header is absent. If the header is repeated, joins its values with commas.
+ */
 export function headerValue(headers: HeaderRecord, name: string): string | null {
   const value = headers[name];
   if (value === undefined) return null;
@@ -133,7 +136,10 @@ export interface CallFormat {
   readonly isBinary: boolean;
   /** Whether the body is base64 (gRPC-Web text). */
   readonly isText: boolean;
-  /** Whether this is the format of Connect's streaming calls. The calls of gRPC all have the same format. */
+  /**
+   * Whether this is the format of Connect's streaming calls. False for gRPC and gRPC-Web, because their unary calls and
+   * streaming calls have the same format.
+   */
   readonly isStream: boolean;
   readonly responseType: string;
 }

@@ -21,9 +21,9 @@ export interface UnaryMethod {
   readonly desc: DescMethodUnary;
   readonly impl: (request: never, context: never) => unknown;
   readonly options: UniversalHandlerOptions;
-  /** The implementation in its interceptors; undefined before the first call. */
+  /** The implementation, wrapped in its interceptors; undefined before the first call. */
   handler: ReturnType<Interceptor> | undefined;
-  /** Each serialization is created at the first call in its format, so that the server starts earlier. */
+  /** The serialization of each format. Created at the first call in the format, so that the server starts earlier. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -39,7 +39,10 @@ export interface Rpc {
 
 export interface RpcOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
-  /** Ends all streaming calls, but no unary calls. Default: `shutdownSignal`, which ends unary calls as well. */
+  /**
+   * When this signal aborts, all streaming calls end, but unary calls continue. Default: `shutdownSignal`. When
+   * `shutdownSignal` aborts, unary calls end as well.
+   */
   readonly streamsSignal?: AbortSignal;
 }
 

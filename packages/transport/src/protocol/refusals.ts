@@ -56,10 +56,15 @@ export interface RefusedRequest {
 /** Creates the response to a request that is refused before a route serves it. */
 export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
-/** Creates the error that the client of a refused request receives. Called once per refused request. */
+/**
+ * Creates the error for the client of a refused request. The transport calls this function once per refused request.
+ */
 export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;
 
-/** The HTTP status of a refusal outside of the RPC protocols. Default: determined by the error code. */
+/**
+ * The HTTP status of each kind of refusal, for endpoints and for requests that no route serves. If a kind has no status
+ * here, the error code determines the status.
+ */
 export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "malformed-http": 400,
   "malformed-compression": 400,
@@ -77,6 +82,7 @@ export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   overloaded: 503,
 };
 
+/** Creates the default response to a refused request. The response contains only a status. */
 export function bareRefusal({ kind }: Refusal): HttpResponse {
   return { status: REFUSAL_STATUS[kind] ?? 400, headers: {}, body: "" };
 }
@@ -93,7 +99,10 @@ export function defaultError(refusal: Refusal): ConnectError {
   return new ConnectError(`request refused: ${refusal.kind}`, code);
 }
 
-/** Hides a thrown value from the client, unless it is a ConnectError. */
+/**
+ * Converts a thrown value to an error for the client. If the value is not a ConnectError, the client receives only the
+ * text `internal error`.
+ */
 export function asConnectError(reason: unknown): ConnectError {
   if (reason instanceof ConnectError) return reason;
   return new ConnectError("internal error", Code.Internal, undefined, undefined, reason);

@@ -7,7 +7,10 @@ import { formatOf, headerValue } from "./headers.ts";
 /** The smallest number with nine digits. A `grpc-timeout` has at most eight digits. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
-/** If Connect refuses one of these headers, it repeats the value in a response header. 24 KiB could not be sent. */
+/**
+ * If Connect refuses the value of one of these request headers, it repeats the value in a response header. A response
+ * header with a value of 24 KiB could not be sent.
+ */
 const ECHOED = [
   "connect-content-encoding",
   "connect-protocol-version",
@@ -17,14 +20,19 @@ const ECHOED = [
   "grpc-timeout",
 ] as const;
 
-/** No valid value is this long, so Connect still refuses a truncated value. */
+/**
+ * A longer value of these headers is truncated to this length. No valid value is this long. Connect therefore still
+ * refuses a truncated value.
+ */
 const MAX_ECHOED_LENGTH = 64;
 
 /**
- * Truncates the headers that Connect would repeat in a response. Limits the deadline of a streaming call to
- * `lifetimeMs`, so that Connect's handler ends the stream with an error of the protocol.
+ * Prepares the request headers of a streaming call for Connect's handler. Truncates the headers that Connect would
+ * repeat in a response. Limits the deadline of the call to `lifetimeMs`. When this deadline passes, Connect's handler
+ * ends the stream with an error of the protocol.
  *
  * @param headers modified in place
+ * @param lifetimeMs the maximum duration of the stream in milliseconds; Infinity for no limit
  */
 export function prepareStreamHeaders(headers: HeaderRecord, lifetimeMs: number): void {
   for (const name of ECHOED) {

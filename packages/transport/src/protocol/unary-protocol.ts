@@ -36,7 +36,10 @@ export interface UnaryProtocol {
   decode(request: HttpRequest, exchange: UnaryExchange): Message | Promise<Message>;
   /** The number of free bytes that `seal` needs before the message. */
   readonly headroom: number;
-  /** Completes an encoded message, such as by the prefix of an envelope. If omitted, the encoded message is the body. */
+  /**
+   * Completes an encoded message. For example, gRPC writes the prefix of the envelope. If omitted, the encoded message
+   * is the body.
+   */
   readonly seal?: (encoded: Buffer, exchange: UnaryExchange) => Body | Promise<Body>;
   respond(body: Body, exchange: UnaryExchange): HttpResponse | Promise<HttpResponse>;
   respondError(error: ConnectError, exchange: UnaryExchange): HttpResponse | Promise<HttpResponse>;

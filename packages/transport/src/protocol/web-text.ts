@@ -13,6 +13,7 @@ const TEXT = /^[A-Za-z0-9+/_=-]*$/;
 
 /** Decodes base64 that may be split at any character, in linear time. */
 export class WebTextDecoder {
+  /** The characters of an incomplete group of four. */
   #rest = "";
 
   /** @throws ConnectError InvalidArgument */

@@ -121,7 +121,7 @@ function compareBytes(one: string, other: string): number {
 /**
  * Replaces the commands for streams. The mock reuses ids after a stream is trimmed, keeps trimmed events in memory, and
  * cannot read from a given id. The embedded store therefore stores a stream as a list. Each element is the id of an
- * event, which ends with `-0`, a space, and the fields of the event in JSON.
+ * event, a space, and the fields of the event in JSON. All ids end with `-0`.
  */
 function streamsOf(redis: Redis) {
   return {

@@ -21,8 +21,9 @@ local function digestsOf(record)
   return digests
 end
 
--- Returns whether the caller may create or rotate API tokens. If the caller is an API token in Redis (`id`), it must
--- exist, and no pause of a revocation may be in progress.
+-- Returns whether the caller may create or rotate API tokens. If `id` is empty, the caller is not an API token in
+-- Redis, so the result is true. Otherwise, the API token `id` must exist, and no pause of a revocation may be in
+-- progress.
 local function mayIssue(id)
   if id == '' then return true end
   return redis.call('EXISTS', keyOf(id)) == 1 and (tonumber(redis.call('HGET', environment, 'issue_time') or '0') or 0) <= now

@@ -1,6 +1,7 @@
 -- Starts each audited change of an environment (`environmentScript` in scripts.ts). If the environment does not have
 -- the required state, the script ends, and returns `gone` and the state.
--- Output: `prefix` of all keys of the environment; `version` and `versionText` of this change; `audit` and `publish`.
+-- Output: `prefix` of all keys of the environment; `version` and `versionText` of this change, as a number and as text;
+-- the functions `audit` and `publish`.
 local prefix = string.sub(environment, 1, -12)
 -- The key `moving` never exists. While the slot is migrating, Redis stops the script at this key, before any write.
 redis.call('EXISTS', prefix .. 'moving')
@@ -13,10 +14,11 @@ local trail = prefix .. stream .. ':' .. string.format('%.0f', day)
 local length = redis.call('XLEN', trail)
 local maxLength = stream == 'updates' and tonumber(maxUpdates) or math.huge
 
--- Sends a message to all workers (`REVOKED_CHANNEL` in keys.ts). The user of Redis may lack the right to publish.
+-- Sends a message to all workers (`REVOKED_CHANNEL` in keys.ts). Ignores errors, because the user of Redis may lack the
+-- right to publish.
 local function publish(message) redis.pcall('PUBLISH', 'ug:revoked', message) end
 
--- Writes an event. Must be called before all other writes. A second event of the script gets the next version.
+-- Writes an event. The script must call `audit` before all other writes. A second event gets the next version.
 -- If a day has more than `maxUpdates` updates of groups, removes old updates. Returns the number of removed updates.
 local function audit(subject, changedFields)
   local id = string.format('%.0f', nextVersion)

@@ -10,7 +10,8 @@ local function holderOf(digest)
   return redis.call('HGET', bucket, field)
 end
 
--- Returns whether another group than `id` has a token, as its current token or in its grace period.
+-- Returns whether another group than `id` has a token. The token may be the current token of that group, or a token in
+-- its grace period.
 local function isTaken(digest, id)
   local holder = holderOf(digest)
   if not holder or holder == id then return false end
@@ -18,7 +19,8 @@ local function isTaken(digest, id)
   return record[1] == digest or record[2] == digest and (tonumber(record[3] or '0') or 0) > now
 end
 
--- Returns the index entries of a group for up to two digests (or `false`), as a list of bucket, field, bucket, field.
+-- Returns the index entries of a group for up to two digests, as a list of bucket, field, bucket, field. `false` stands
+-- for no digest.
 local function entriesOf(id, first, second)
   local entries = {}
   for _, digest in ipairs({first, second}) do
@@ -39,8 +41,8 @@ local function obsoleteEntries(id, record, digest, graceMs)
   return entriesOf(id, previous, graceMs == '0' and record[1] ~= digest and record[1])
 end
 
--- Returns the next generation of a group's viewer sessions. After a loss of data, a counter in place of a time would
--- return an old generation again, and revoked sessions would become valid.
+-- Returns the next generation of a group's viewer sessions. A generation is a time, not a counter. After a loss of
+-- data, a counter would return an old generation again, and revoked sessions would become valid.
 local function nextGeneration(last)
   return string.format('%.0f', math.max(now, (tonumber(last or '0') or 0) + 1.0))
 end
