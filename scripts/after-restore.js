@@ -96,6 +96,6 @@ for (const [id, methods] of methodsBy("userGroupId")) {
     const named = `# user group ${JSON.stringify(id)}`;
     if (methods.includes("UpdateUserGroup")) console.log(`${named}: an update is lost: repeat it`);
     if (methods.includes("RevokeViewerSessions"))
-      console.log(`${named}: revoked sessions are valid again for up to an hour: repeat ugs viewer session revoke`);
+      console.log(`${named}: revoked sessions are valid again for up to an hour; run again: ugs viewer session revoke`);
   }
 }

@@ -102,7 +102,7 @@ describe("the documented limits equal the limits of the code", () => {
       ["user_group_id", id.minLen, id.maxLen],
       ["name", name.maxLen],
       ["mapping", mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
-      // The document writes the largest number as 2^53 - 1, so the row has the figures 2^53 and 1.
+      // The row contains `2^53 - 1`. The test reads this text as two figures.
       ["properties", properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
       ["reason and message of a suspension", reason.maxLen, message.maxLen],
       ["durations and times in the binary format", 1e9, 1, 9999],

@@ -84,7 +84,10 @@ export class Observation {
   }
 }
 
-/** Returns the reason of an error. An error of the transport in a stream has no reason, so returns its code. */
+/**
+ * Returns the reason of an error. If the transport failed in a stream, the error has no reason. In this case, returns
+ * the code of the error.
+ */
 function reasonOf({ code, details }: ConnectError): string {
   for (const detail of details)
     if ("desc" in detail && detail.desc === ErrorInfoSchema) return (detail.value as { reason: string }).reason;

@@ -204,8 +204,8 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
 }
 
 /**
- * Refuses an import if two groups have the same id or the same token. Also refuses an import if the id or name of a
- * group is a token of the import.
+ * Refuses an import if two groups have the same id or the same token. Also refuses an import that contains a token as
+ * the id or name of a group.
  */
 function requireDifferent(groups: readonly ImportedMessage[]): void {
   const ids = new Set<string>();

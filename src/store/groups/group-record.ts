@@ -290,7 +290,7 @@ export function changedFields(change: UserGroupChange): ChangedFields {
   return fields;
 }
 
-/** Returns the hash fields that store a token, in the form field, value, … */
+/** Returns the names and values of the hash fields that store a token, in turn. */
 export function tokenFields({ keyId, text, isPacked }: EncryptedToken): string[] {
   return [FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text];
 }

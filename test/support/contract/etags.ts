@@ -16,7 +16,7 @@ export function etagContract({ store, admin, client, redis, withGroup }: Contrac
       expect(new Set(groups.map(({ etag }) => etag)).size).toBe(51);
     });
 
-    it("of a deleted group do not match a later group with the same id", async () => {
+    it("issued for a deleted group do not match a later group with the same id", async () => {
       const { environment, group } = await withGroup();
       const seen = [group.etag];
       for (let i = 0; i < 10; i++) {

@@ -202,7 +202,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
 
 function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
   const { headerTimeoutMs: headersTimeout, arrivalTimeoutMs } = limits;
-  // node:http requires that a whole request has at least the time of its headers.
+  // node:http refuses a timeout for requests that is shorter than the timeout for their headers.
   const options = { ...HTTP1_OPTIONS, headersTimeout, requestTimeout: Math.max(headersTimeout, arrivalTimeoutMs) };
   const server = tls
     ? createSecureServer({
