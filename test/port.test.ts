@@ -1,4 +1,6 @@
-import { openWire, type Wire } from "@user-group-service/testing/attacks/wire";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { openWire, Wire } from "@user-group-service/testing/attacks/wire";
 import { HTTP2_GET } from "@user-group-service/testing/http2-frames";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { pause, waitFor } from "@user-group-service/testing/wait";
@@ -23,10 +25,11 @@ async function dial(url: string, first: Uint8Array | string = ""): Promise<Wire>
 const open = (
   limits: ServeOptions["limits"],
   serve: EndpointMethod["serve"] = async () => ({ status: 200, headers: {}, body: "served" }),
+  host = "127.0.0.1",
 ) =>
   serveNode(
     { routes: () => {}, endpoints: new Map([["/", { methods: new Map([["GET", { serve }]]) }]]), limits },
-    { host: "127.0.0.1", port: 0 },
+    { host, port: 0 },
   );
 
 const answeredHttp2 = (raw: Wire) =>
@@ -253,6 +256,29 @@ describe("a port that drains", () => {
       expect(raw.received().toString("latin1").split("HTTP/1.1 ")).toHaveLength(2);
     } finally {
       port.destroy();
+    }
+  });
+
+  it("closes two connections that a client opened from one port to two addresses", async () => {
+    const port = await open({}, undefined, "0.0.0.0");
+    const to = { port: Number(new URL(port.url).port), localAddress: "127.0.0.1" };
+    const first = connect({ ...to, host: "127.0.0.1" });
+    try {
+      await once(first, "connect");
+      const second = connect({ ...to, host: "127.0.0.2", localPort: first.localPort as number });
+      await once(second, "connect");
+      const wires = [first, second].map((socket) => new Wire(socket));
+      opened.push(...wires);
+      for (const wire of wires) {
+        wire.push(HTTP1_GET);
+        await answeredHttp1(wire);
+      }
+      void port.drain(60);
+      // Other limits would close a forgotten connection after a minute.
+      for (const wire of wires) await waitFor("the connection is closed", () => wire.isClosed, 20_000);
+    } finally {
+      port.destroy();
+      first.destroy();
     }
   });
 

@@ -1,4 +1,6 @@
 import { connect as connectHttp2 } from "node:http2";
+import { connect as connectTls } from "node:tls";
+import { Wire } from "@user-group-service/testing/attacks/wire";
 import { FRAME, HELLO, requestHeaders } from "@user-group-service/testing/http2-frames";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { waitFor } from "@user-group-service/testing/wait";
@@ -70,5 +72,16 @@ describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtim
         });
       });
     expect([await answer(fits), await answer(large)]).toEqual([200, 431]);
+  });
+
+  it.runIf(tls)("serves clients whose host name in the TLS handshake is not valid in a URL", async () => {
+    const { hostname: host, port: number } = new URL(port.url);
+    for (const servername of ["foo.0x1", "xn--0"]) {
+      const offer = { host, port: Number(number), servername, ALPNProtocols: ["h2"], rejectUnauthorized: false };
+      const raw = new Wire(connectTls(offer));
+      raws.push(raw);
+      raw.push(Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET" }, { endStream: true })]));
+      await waitFor("the server answers", () => statusOn(raw, 1) === "200");
+    }
   });
 });

@@ -68,10 +68,9 @@ class Connection implements Holding {
 export class Connections {
   readonly #budget: ClientBudget;
   readonly #clientOf: ClientOf;
-  /**
-   * The open connections by remote address and port, because node:tls does not expose the TCP socket of a TLS socket.
-   */
-  readonly #open = new Map<string, Connection>();
+  readonly #open = new Map<Socket, Connection>();
+  /** The open connections by remote address and port. node:tls does not expose the TCP socket of a TLS socket. */
+  readonly #byPeer = new Map<string, Connection>();
   #isDraining = false;
 
   constructor({ maxConnections, clientOf }: Limits) {
@@ -89,17 +88,20 @@ export class Connections {
       return false;
     }
     const peer = peerOf(socket);
-    this.#open.set(peer, connection);
+    this.#open.set(socket, connection);
+    this.#byPeer.set(peer, connection);
     socket.once("close", () => {
       charge.release();
-      if (this.#open.get(peer) === connection) this.#open.delete(peer);
+      this.#open.delete(socket);
+      // A client can use one port for connections to several addresses of this machine.
+      if (this.#byPeer.get(peer) === connection) this.#byPeer.delete(peer);
     });
     return true;
   }
 
   /** Records the protocol of a connection. */
   identify(socket: Socket, { http1, http2 }: Partial<Pick<Connection, "http1" | "http2">>): void {
-    const connection = this.#open.get(peerOf(socket));
+    const connection = this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
     if (!connection) return;
     connection.http1 = http1;
     connection.http2 = http2;
@@ -334,7 +336,11 @@ export class Http1Connection {
 function parserRefusal({ code }: NodeJS.ErrnoException, limits: Limits): Refusal {
   if (code === "HPE_HEADER_OVERFLOW") return HEADER_TOO_LARGE;
   if (code !== "ERR_HTTP_REQUEST_TIMEOUT") return { kind: "malformed-http" };
-  return { kind: "request-timeout", headerMs: limits.headerTimeoutMs, requestMs: limits.arrivalTimeoutMs };
+  return {
+    kind: "request-timeout",
+    headerMs: limits.headerTimeoutMs,
+    requestMs: Math.max(limits.headerTimeoutMs, limits.arrivalTimeoutMs),
+  };
 }
 
 function encodeResponse({ status, headers, body }: HttpResponse): Uint8Array {

@@ -41,6 +41,8 @@ export class Http2Connection implements PausedConnection {
     // Sockets of an HTTP/1.1 server may be half-open. A half-open HTTP/2 session would stay open after its client has
     // closed the connection.
     socket.allowHalfOpen = false;
+    // Deno makes a URL of the host that the client names in its TLS handshake (SNI), and throws if the URL is invalid.
+    if ("servername" in socket) socket.servername = false;
     this.session = performServerHandshake(socket, SESSION_OPTIONS);
     this.session.on("error", () => {});
     replaceStreamMap(this.session);

@@ -157,7 +157,15 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     connections.identify(socket, { http2: connection });
   };
   const arrivals = new Arrivals();
-  const serve = (socket: Socket, isHttp2: boolean) => arrivals.add(socket, isHttp2, () => serveNow(socket, isHttp2));
+  const serve = (socket: Socket, isHttp2: boolean) =>
+    arrivals.add(socket, isHttp2, () => {
+      try {
+        serveNow(socket, isHttp2);
+      } catch (failure) {
+        socket.destroy();
+        onError?.(failure);
+      }
+    });
   const start = options.tls
     ? detachListeners(server, "connection")
     : (socket: Socket) => sniffProtocol(socket, limits.firstByteTimeoutMs, (isHttp2) => serve(socket, isHttp2));

@@ -123,8 +123,8 @@ export class Call implements CallHead {
     try {
       const response = await unary.handler(new CallRequest(this, unary, message));
       // An interceptor may have replaced the headers or the trailers.
-      this.responseHeader = response.header;
-      this.responseTrailer = response.trailer;
+      if (response.header !== this.responseHeader) copyHeaders(response.header, this.responseHeader);
+      if (response.trailer !== this.responseTrailer) copyHeaders(response.trailer, this.responseTrailer);
       return response.message as Message;
     } catch (failure) {
       this.fail(failure);
@@ -275,4 +275,11 @@ function complete(req: object): object {
   // If an earlier interceptor copied the request, `complete` has already added `url` and `signal`.
   if ("url" in req && "signal" in req) return req;
   return { url: call.request.url(), signal: call.signal, ...req };
+}
+
+function copyHeaders(from: Headers, to: Headers): void {
+  for (const name of [...to.keys()]) to.delete(name);
+  from.forEach((value, name) => {
+    to.append(name, value);
+  });
 }
