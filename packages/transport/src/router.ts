@@ -83,6 +83,8 @@ export class Router {
     const endpoint = rpc ? undefined : (this.#options.endpoints?.get(path) ?? this.#options.endpointAt?.(path));
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
+    // If a page calls another origin, the browser may send an OPTIONS request before the call. Both have an `Origin`
+    // header.
     const cors = httpMethod === "OPTIONS" || headers["origin"] !== undefined ? this.#cors : undefined;
     const preflight = cors?.preflight(httpMethod, headers);
     if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });

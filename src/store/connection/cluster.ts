@@ -46,7 +46,8 @@ interface Range {
 
 /**
  * The nodes of a Redis Cluster (docs/decisions/0006-topologies-of-redis.md). Each node has connections of its own, so a
- * slow or silent node does not delay calls to other nodes.
+ * slow or silent node does not delay calls to other nodes. A node that redirects a command has not run the command. If
+ * the connection of a command is lost, the command is not sent again.
  */
 export class ClusterNodes implements StoreNodes {
   readonly #target: RedisTarget;

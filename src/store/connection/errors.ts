@@ -96,7 +96,7 @@ function isKeyMoving({ message }: Error): boolean {
   return message.includes("non local key");
 }
 
-/** Returns whether an error proves that the command or script changed nothing. */
+/** Returns whether an error proves that the command or script changed nothing. If false, a script may have written. */
 export function changedNothing(error: Error): boolean {
   const code = errorCodeOf(error);
   if (!error.message.includes(IN_SCRIPT)) return NOT_BEGUN.has(code);

@@ -1,6 +1,9 @@
 import type { Redis } from "ioredis";
 
-/** Sends the commands of one event loop turn in one write (docs/decisions/0005-writing-commands.md). */
+/**
+ * Sends the commands of one event loop turn in one write. The auto-pipelining of ioredis has the same effect, but
+ * creates more objects.
+ */
 export function batchWrites(redis: Redis): void {
   redis.on("connect", () => joinWrites(redis.stream));
 }

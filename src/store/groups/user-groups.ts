@@ -57,7 +57,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return { ...(await readRecord(client, "get", key, outcome)), providedId };
   };
 
-  /** Returns the answer of `RESOLVE_TOKEN` while the slot is migrating. */
+  /** Returns the answer of `RESOLVE_TOKEN`, but reads with single commands, which work while the slot is migrating. */
   const resolveByCommands = async (number: number, bucket: string, field: string): Promise<string[]> => {
     if (!(await isActive(client, number))) return ["gone"];
     const [id] = await client.run("resolve", "hmget", [bucket, field]);

@@ -170,8 +170,6 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 
   protected reset(code: number): void {
     this.isResetting = true;
-    // Node 20.20 corrupts its memory if a session closes while the session is reading, or if a stream with unsent bytes
-    // closes while its session is reading.
     afterReading(() => this.response.close(code));
   }
 
