@@ -39,7 +39,10 @@ export class SessionVerifier {
     return this.#verified.size;
   }
 
-  /** @param now returns the time, in milliseconds since 1970 @throws SessionRefused */
+  /**
+   * @param now returns the time, in milliseconds since 1970. Called after `keyOf`, which may wait for the store
+   * @throws SessionRefused
+   */
   async verify(session: string, { issuer, keyOf }: Expected, now: () => number): Promise<SessionClaims> {
     const digest = hash("sha256", session, "base64url");
     const known = this.#verified.get(digest);
