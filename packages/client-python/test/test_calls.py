@@ -104,7 +104,9 @@ class Retries(unittest.TestCase):
         answers = (UNKNOWN, PROXY, BROKEN, RESET, CUT, UNKNOWN, OF_GET)
         with mock.patch("random.random", return_value=-0.9):
             self.assertEqual(self.times("get_user_group", GROUP, *answers), (7, None))
-        headers, _, failed = self.tried("get_user_group", GROUP, UNKNOWN, timeout_ms=700)
+        # The pauses are 0.25, 0.5 and 1 s, so no attempt begins shortly before the deadline.
+        with mock.patch("random.random", return_value=1):
+            headers, _, failed = self.tried("get_user_group", GROUP, UNKNOWN, timeout_ms=1500)
         self.assertEqual((failed.code, reason_of(failed)), (Code.UNAVAILABLE, "STORE_UNAVAILABLE"))
         self.assertGreaterEqual(len(headers), 2)
 
