@@ -127,14 +127,18 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   server.on("request", http1Listener(context, "none"));
   server.on("checkContinue", http1Listener(context, "continue"));
   server.on("checkExpectation", http1Listener(context, "unknown"));
-  server.on("clientError", (error, socket: Socket) => {
+  /** Calls `act`. If it throws, closes only this connection. */
+  const guarded = (socket: Socket, act: () => void) => {
     try {
-      Http1Connection.of(socket).onClientError(error, context);
+      act();
     } catch (failure) {
       socket.destroy();
       onError?.(failure);
     }
-  });
+  };
+  server.on("clientError", (error, socket: Socket) =>
+    guarded(socket, () => Http1Connection.of(socket).onClientError(error, context)),
+  );
   // Without a listener, node:http closes the connection when a CONNECT request arrives. Earlier requests on the
   // connection would then get no answer.
   server.on("connect", (_request, socket: Socket) => Http1Connection.of(socket).refuseTunnel());
@@ -158,14 +162,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   };
   const arrivals = new Arrivals();
   const serve = (socket: Socket, isHttp2: boolean) =>
-    arrivals.add(socket, isHttp2, () => {
-      try {
-        serveNow(socket, isHttp2);
-      } catch (failure) {
-        socket.destroy();
-        onError?.(failure);
-      }
-    });
+    arrivals.add(socket, isHttp2, () => guarded(socket, () => serveNow(socket, isHttp2)));
   const start = options.tls
     ? detachListeners(server, "connection")
     : (socket: Socket) => sniffProtocol(socket, limits.firstByteTimeoutMs, (isHttp2) => serve(socket, isHttp2));
