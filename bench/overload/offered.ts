@@ -83,7 +83,7 @@ export async function offered(
 const COLUMNS = [
   ...["load", ">offered per second", ">answered", ">share of the peak", ">refused", ">failed in total"],
   ...[">p99 of answers, ms", ">other caller: p99 over HTTP/1.1, ms", ">p99 over HTTP/2, ms", ">p99 over both, ms"],
-  ...[">p99 in the worker, ms"],
+  ">p99 in the worker, ms",
   ...[">refused or failed", ">busy", ">memory, MiB", ">recovered after, ms"],
 ];
 

@@ -32,6 +32,7 @@ func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 	return wait + backoff(tries-1, maxPause), again
 }
 
+// backoff returns a pause of at most longest. The pause grows with the number of earlier failures.
 func backoff(earlierFailures int, longest time.Duration) time.Duration {
 	// Half of the pause is random, so that clients do not retry at the same time.
 	half := min(firstPause<<min(earlierFailures, 10), longest) / 2

@@ -31,7 +31,7 @@ function open() {
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
 
-/** Uses `count` further keys, each once. */
+/** Uses `count` other keys, once for each key. */
 function takeOthers(limiter: RateLimiter, count: number) {
   for (let i = 0; i < count; i++) limiter.take(`other ${i}`);
 }

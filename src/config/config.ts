@@ -209,8 +209,8 @@ function isExample(name: string, value: string): boolean {
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // Allow fewer different letters in a short name, because many names resemble a short name. Also allow fewer in the
-  // names of OpenTelemetry, because these names resemble each other.
+  // In a short name, fewer letters may differ, because many names resemble a short name. In the names of OpenTelemetry,
+  // fewer letters may differ as well, because these names resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

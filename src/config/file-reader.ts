@@ -33,7 +33,10 @@ export class FileReader {
   readonly #hanging = new Set<string>();
   readonly #devices = new Map<string, number>();
 
-  /** @param read reads one file; default: from disk @param readMs the timeout of one read, in milliseconds */
+  /**
+   * @param read reads one file. Default: reads from disk
+   * @param readMs the timeout of one read, in milliseconds
+   */
   constructor(read = readRegularFile, readMs = READ_MS) {
     this.#read = read;
     this.#readMs = readMs;

@@ -219,9 +219,9 @@ export interface DeliveryStore {
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
-   * Writes an `api_token.expiring` event (expiry in at most `days` days), and returns true. If the API token no longer
-   * has this expiry time, writes no event and returns false. If an earlier event has already reported this expiry time
-   * with `days` days or fewer, also writes no event and returns false.
+   * Writes an `api_token.expiring` event, and returns true. The event says that the API token expires within `days`
+   * days. If the API token no longer has this expiry time, writes no event and returns false. If an earlier event has
+   * already reported this expiry time with `days` days or fewer, also writes no event and returns false.
    */
   noteExpiry(
     environment: Environment,

@@ -43,7 +43,7 @@ export function environmentScope(number: number, path: string): string {
   return `${ENVIRONMENT}${number} ${path}`;
 }
 
-/** The names of columns. The name of a column of durations is the index of its bucket. */
+/** The names of columns. A column that counts the durations in a bucket has the index of this bucket as its name. */
 export const COLUMN = {
   /** The number of streams. Streams have no duration, so the name is the index after the last bucket. */
   streams: String(DURATION_BUCKETS.length + 1),
@@ -277,7 +277,7 @@ export function callsIn(values: Values): number {
   return Object.entries(values).reduce((sum, [name, value]) => (name.startsWith(COLUMN.error) ? sum : sum + value), 0);
 }
 
-/** Increases the value of a column by a number. If the number is 0, adds no column. */
+/** Increases the value of a column by a positive number. Ignores other numbers, so that no empty column is added. */
 export function increase(values: Values, column: string | number, by: number): void {
   if (by > 0) values[column] = (values[column] ?? 0) + by;
 }

@@ -38,7 +38,9 @@ export class EnvironmentCounts {
    * scope. All other environments share one scope.
    */
   take(): Scopes {
-    const all = [...this.#counts.values()].sort((one, other) => callsIn(other.values) - callsIn(one.values));
+    const all = [...this.#counts.values()]
+      .map((counted) => ({ ...counted, calls: callsIn(counted.values) }))
+      .sort((one, other) => other.calls - one.calls);
     const others = this.#others;
     this.#counts = new Map();
     this.#others = {};

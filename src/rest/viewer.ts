@@ -41,8 +41,8 @@ const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, Vie
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
     const fields = isForm(request) ? formFields(request) : readBody(request);
-    // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
     try {
+      // Other fields of RFC 7662, such as `token_type_hint`, are ignored.
       const viewer = await invoke(call, resolveViewer, pick(fields, ["token", "audience"]));
       const { environment } = callOf(call.contextValues);
       return jsonResponse(recordOf(call.responseHeader), activeBody(viewer, environment));

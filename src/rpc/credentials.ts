@@ -4,7 +4,10 @@ import { isIntactToken } from "../domain/token.ts";
 import { REDACTED, SESSION_IN_TEXT, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { isSession } from "../sessions/session.ts";
 
-/** Returns whether a string is a credential. No id or name may be a credential, because more people can read it. */
+/**
+ * Returns whether a string is a credential. No id or name may be a credential, because more people can read ids and
+ * names.
+ */
 export type IsCredential = (text: string) => boolean;
 
 /** Recognizes tokens of this service, viewer sessions, and the current credentials of the settings. */

@@ -1,5 +1,5 @@
 import { type DescField, type DescMessage, isFieldSet, type Message } from "@bufbuild/protobuf";
-import type { FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { type Duration, durationMs, type FieldMask, type Timestamp } from "@bufbuild/protobuf/wkt";
 import {
   ApiEnvironmentTag,
   type Suspension as SuspensionMessage,
@@ -39,7 +39,7 @@ export function groupFromMessage(
 type GroupMessage = Pick<GroupFields, "mapping"> &
   Partial<Omit<GroupFields, "expireTime">> & { readonly expireTime?: Timestamp | undefined };
 
-/** @param token the token in the message. Default: the token of the group. If the group is suspended: empty */
+/** @param token the token in the message. Default: the token of the group, or empty if the group is suspended */
 export function userGroupMessage(group: UserGroup, token = group.suspension ? "" : group.token): UserGroupMessage {
   return {
     $typeName: "usergroup.v1.UserGroup",
@@ -119,4 +119,9 @@ export function groupTarget({
   readonly value?: string;
 }): UserGroupTarget {
   return by === "userGroupId" ? { by: "id", providedId: value } : { by: "token", token: value };
+}
+
+/** Converts a grace period to milliseconds. Default: no grace period */
+export function graceMsOf(ttl: Duration | undefined): number {
+  return ttl ? durationMs(ttl) : 0;
 }

@@ -77,7 +77,11 @@ export class Lifecycle {
   }
 }
 
-/** Waits for at most `ms`, but at least one turn of the event loop. @throws Error after `ms`, or the closer's error */
+/**
+ * Waits for `closed`: at most `ms`, and at least one turn of the event loop.
+ *
+ * @throws Error after `ms`, or the error of `closed`
+ */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {
   await new Promise((resolve, reject) => {
     const late = () => reject(new Error("not closed before the shutdown timeout"));

@@ -42,6 +42,7 @@ const MAX_CANDIDATES = 10_000;
 
 /** The number of groups that one script deletes. */
 const CLEARED_AT_ONCE = 100;
+/** The maximum number of groups that one call of `delete` deletes. */
 const MAX_GROUPS = 10_000;
 /** The maximum duration of one call of `delete`, in milliseconds. */
 const MAX_MS = 5000;

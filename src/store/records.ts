@@ -6,7 +6,7 @@ export type StoredRecord = Record<string, string | undefined>;
 
 export interface ReadRecord {
   readonly record: StoredRecord;
-  /** Redis' clock, in milliseconds since 1970. */
+  /** Redis' clock, in milliseconds since 1970. This worker's clock if the slot was migrating during the read. */
   readonly now: number;
 }
 

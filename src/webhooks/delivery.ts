@@ -152,7 +152,7 @@ export class Delivery {
   }
 }
 
-/** Returns whether to send the events of a webhook. If its secret is unreadable, each attempt fails. */
+/** Returns whether to send events to a webhook. Also true if its secret is unreadable: each attempt then fails. */
 function isOn({ webhook: { state } }: WebhookTarget): boolean {
   return state === "enabled" || state === "unreadable";
 }

@@ -218,7 +218,7 @@ export class DeliveryEngine {
       );
       for (const { id, expireTime } of items) {
         if (expireTime === undefined) continue;
-        // The smallest entry that the remaining lifetime does not exceed.
+        // `EXPIRY_DAYS` descends, so this is the smallest entry that the remaining lifetime does not exceed.
         const days = EXPIRY_DAYS.findLast((entry) => expireTime - Date.now() <= entry * DAY_MS);
         if (days !== undefined) await store.noteExpiry(environment, { id, expireTime }, days);
       }

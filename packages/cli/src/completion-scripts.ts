@@ -1,7 +1,7 @@
 /**
  * The scripts of `ugs completion`, by shell. A script must pass the typed words unexpanded to `ugs complete`. A script
- * must not use `eval` or `compgen -W`, because both expand words. After the user typed `$(…)`, Tab would then run the
- * command in the parentheses.
+ * must not use `eval` or `compgen -W`, because both expand words. If a user typed `$(…)`, Tab would run the command in
+ * the parentheses.
  */
 export const COMPLETION_SCRIPTS = {
   bash: `# bash completion for ugs

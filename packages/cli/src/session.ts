@@ -13,7 +13,7 @@ import type { Shell } from "./shell.ts";
 export interface Clients {
   readonly connection: Connection;
   readonly admin: Client<typeof AdminService>;
-  /** Like `admin`, but does not retry failed calls. */
+  /** Like `admin`, but sends JSON and does not retry failed calls. */
   readonly adminOnce: Client<typeof AdminService>;
   /** Makes a unary call of any service. */
   readonly call: <I extends DescMessage, O extends DescMessage>(

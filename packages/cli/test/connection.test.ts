@@ -178,19 +178,19 @@ describe("ugs without a service", () => {
   });
 
   it.each([
-    ["ping"],
-    ["whoami"],
-    ["group", "delete", "acme", "--yes"],
-    ["token", "create", "--role", "read", "--name", "x"],
-    ["env", "delete", "acme", "--yes"],
-    ["keys", "rotate"],
-    ["export"],
-  ])("does not accept the JSON of another server as an answer: %s %s", async (...command) => {
+    "ping",
+    "whoami",
+    "group delete acme --yes",
+    "token create --role read --name x",
+    "env delete acme --yes",
+    "keys rotate",
+    "export",
+  ])("does not accept the JSON of another server as an answer: %s", async (command) => {
     const other = createServer(
       (_, response) => void response.writeHead(200, { "content-type": "application/json" }).end('{"message":"ok"}'),
     );
     const env = { UGS_TOKEN: `ugk_${"a".repeat(40)}` };
-    const { code, stdout, stderr } = await ugs([...command, "--url", await newListener(other)], { env });
+    const { code, stdout, stderr } = await ugs([...command.split(" "), "--url", await newListener(other)], { env });
     expect({ code, stdout }).toEqual({ code: 6, stdout: "" });
     expect(stderr).toContain("is not the User Group Service");
   });

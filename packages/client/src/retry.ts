@@ -5,7 +5,7 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/** Maximum pause before the second attempt, in milliseconds. The maximum doubles before each following attempt. */
+/** Maximum pause after the first failure, in milliseconds. The maximum doubles with each failure that follows. */
 const FIRST_PAUSE_MS = 250;
 const MAX_BACKOFF_MS = 2000;
 

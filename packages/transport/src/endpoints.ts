@@ -146,7 +146,7 @@ function decompressBody(
   throw new RefusalError({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 
-/** Compresses a response with the first of `compressions` that the client accepts. If none, returns it unchanged. */
+/** Compresses a response with the first of `compressions` that the client accepts, if the client accepts one. */
 async function compressed(
   response: HttpResponse,
   request: HeaderRecord,

@@ -41,6 +41,14 @@ export const DEFAULT_LIMITS = {
 
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
+/**
+ * Returns the maximum time for a whole request to arrive, in milliseconds. node:http requires that this time is not
+ * below the maximum time for the headers.
+ */
+export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits): number {
+  return Math.max(headerTimeoutMs, arrivalTimeoutMs);
+}
+
 /** The maximum size of a request's headers, in bytes. */
 export const MAX_HEADER_BYTES = 32 * 1024;
 

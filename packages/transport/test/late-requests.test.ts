@@ -13,7 +13,8 @@ describe("a request that does not arrive in time", () => {
   const refusals: Refusal[] = [];
   beforeAll(async () => {
     const limits = { ...DEFAULT_LIMITS, headerTimeoutMs: 1000, arrivalTimeoutMs: 1500 };
-    const timeouts = { headersTimeout: 1000, requestTimeout: 1500, connectionsCheckingInterval: 50 };
+    const { headerTimeoutMs: headersTimeout, arrivalTimeoutMs: requestTimeout } = limits;
+    const timeouts = { headersTimeout, requestTimeout, connectionsCheckingInterval: 50 };
     const refuse: Refuse = (refusal) => {
       refusals.push(refusal);
       const { kind } = refusal;

@@ -1,4 +1,4 @@
-import { durationFromMs, durationMs, type Timestamp } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import {
   LookupApiTokenResponse_Source as Source,
   type UpdateApiTokenRequest,
@@ -12,7 +12,7 @@ import type { Role } from "../../domain/role.ts";
 import { apiTokenDigest, environmentNumberOf, isResourceId, USER_GROUP_PREFIX } from "../../domain/token.ts";
 import { callOf } from "../call-context.ts";
 import { invalidField } from "../errors.ts";
-import { maskedFields, timeOf, timestamp } from "../messages.ts";
+import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
 import { apiTokenMessage, environmentNameMessage, roleFromMessage, settingsTokenMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, environmentRpc, nextPageToken, pageRequest } from "./requests.ts";
 
@@ -87,7 +87,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
     }),
 
     rotateApiToken: inEnvironment(async (environment, { apiTokenId, previousTokenTtl }, call) => {
-      const graceMs = previousTokenTtl ? durationMs(previousTokenTtl) : 0;
+      const graceMs = graceMsOf(previousTokenTtl);
       const rotation = { graceMs, rotator: call.caller.id, notBeyond: call.caller.expireTime };
       const { apiToken, token } = await apiTokens.rotate(environment, apiTokenId, rotation, call);
       return { apiToken: apiTokenMessage(apiToken), token };

@@ -1,4 +1,3 @@
-import { durationMs } from "@bufbuild/protobuf/wkt";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import {
   type DeleteUserGroupRequest,
@@ -24,7 +23,7 @@ import {
 } from "../../domain/user-group.ts";
 import { credentialCheck } from "../credentials.ts";
 import { invalidField, toCallError } from "../errors.ts";
-import { groupFromMessage, timeOf, timestamp, userGroupMessage } from "../messages.ts";
+import { graceMsOf, groupFromMessage, timeOf, timestamp, userGroupMessage } from "../messages.ts";
 import { sessionMessage, viewerOf } from "../viewers.ts";
 import { environmentNameMessage, userGroupInfoMessage } from "./messages.ts";
 import {
@@ -83,7 +82,7 @@ export function userGroupRpcs(deps: AdminDeps) {
     }),
 
     revokeUserGroupTokens: inEnvironment(async (environment, { userGroupId, requestId, previousTokenTtl }, call) => {
-      const revocation = { graceMs: previousTokenTtl ? durationMs(previousTokenTtl) : 0, requestId };
+      const revocation = { graceMs: graceMsOf(previousTokenTtl), requestId };
       const group = await userGroupAdmin.revokeTokens(environment, userGroupId, revocation, call);
       return { userGroup: userGroupInfoMessage(group) };
     }),
@@ -198,7 +197,7 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
     mode: mode === ImportMode.UPSERT ? "upsert" : "create-only",
     snapshotTime: Math.floor(Math.min(time ?? 0, Date.now())),
     replaceNewerTokens,
-    graceMs: previousTokenTtl ? durationMs(previousTokenTtl) : 0,
+    graceMs: graceMsOf(previousTokenTtl),
     validateOnly,
   };
 }

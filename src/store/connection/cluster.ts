@@ -18,7 +18,7 @@ export function slotOf(key: string): number {
 /** The number of redirections that a call follows immediately. Before each later redirection, the call pauses. */
 const QUICK_HOPS = 5;
 
-/** The pause before a redirection after `QUICK_HOPS`, or a retry while a slot is migrating, in milliseconds. */
+/** The pause before each redirection after `QUICK_HOPS`, and before a retry in a migrating slot, in milliseconds. */
 const PAUSE_MS = 25;
 
 /** The maximum time for which a redirected call waits until its new node is connected, in milliseconds. */

@@ -32,7 +32,7 @@ export class StoreNode {
   /** The name of the node for the log. This is its address, or the name of the master in the Sentinel configuration. */
   readonly name: string;
   readonly reads: StoreConnection;
-  /** If `minReplicas` is not 0, a separate connection, because WAIT delays all later commands on its connection. */
+  /** A separate connection if `minReplicas` is not 0, because WAIT delays all later commands on its connection. */
   readonly changes: StoreConnection;
   readonly connections: readonly StoreConnection[];
   readonly replicas: Replicas | undefined;

@@ -290,7 +290,7 @@ export function changedFields(change: UserGroupChange): ChangedFields {
   return fields;
 }
 
-/** Returns the names and values of the hash fields that store a token, in turn. */
+/** Returns the hash fields that store a token: the name of each field, followed by its value. */
 export function tokenFields({ keyId, text, isPacked }: EncryptedToken): string[] {
   return [FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text];
 }

@@ -20,7 +20,7 @@ import {
 interface StoredSecret {
   /** A result of `TokenCipher.seal`. */
   readonly sealed: string;
-  /** The time at which the previous secret expires. Undefined if the secret is the current secret. */
+  /** The expiry time of a replaced secret. Undefined for the current secret. */
   readonly expireTime: number | undefined;
 }
 

@@ -6,7 +6,7 @@ import { type TokenKey, type TokenKeyUse, TokenKeyUseSchema } from "../../../../
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { MAX_PAGE_SIZE } from "../../../operator/src/pages.ts";
 import { timeText } from "../../../operator/src/times.ts";
-import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
+import { CONTINUE, EXIT, Failure, reasonOf, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Column } from "../output/table.ts";
 import type { Session } from "../session.ts";
@@ -142,7 +142,7 @@ async function passOver(
     }
   } catch (error) {
     // Ignore an environment that was deleted during the pass.
-    if (!(error instanceof Failure) || error.detail.reason !== "ENVIRONMENT_NOT_FOUND") throw error;
+    if (reasonOf(error) !== "ENVIRONMENT_NOT_FOUND") throw error;
   }
 }
 

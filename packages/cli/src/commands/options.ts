@@ -62,7 +62,7 @@ export function withOut(command: Command): Command {
     .option("--force", "replace the file of --out if it exists");
 }
 
-/** Returns the file for a secret. Undefined for standard output. @throws Failure if the file cannot be written */
+/** Returns the file for a secret, or undefined for standard output. @throws Failure if the file cannot be written */
 export async function outFileOf({ out, force = false }: Options): Promise<string | undefined> {
   if (out === undefined && force) throw usageFailure("--force needs --out");
   if (out === undefined || out === "-") return undefined;

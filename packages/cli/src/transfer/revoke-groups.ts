@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type Duration, durationMs, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import { EXIT, Failure } from "../failures.ts";
+import { EXIT, Failure, reasonOf } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import { confirm } from "../questions.ts";
 import type { Session } from "../session.ts";
@@ -96,7 +96,7 @@ async function revoke(
   try {
     await patiently(patience, () => adminOnce.revokeUserGroupTokens(request));
   } catch (error) {
-    const reason = error instanceof Failure ? error.detail.reason : undefined;
+    const reason = reasonOf(error);
     if (reason === "RECORD_UNREADABLE") return false;
     if (reason !== "USER_GROUP_NOT_FOUND") throw error;
   }

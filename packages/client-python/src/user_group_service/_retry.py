@@ -18,7 +18,7 @@ _MAX_PAUSE = 2.0
 
 
 def backoff(earlier_failures: int, max_pause: float) -> float:
-    """Return a pause after a failure, in seconds."""
+    """Return a pause of at most max_pause seconds. The pause grows with the number of earlier failures."""
     # Half of the pause is random, so that clients do not retry at the same time.
     half = min(_FIRST_PAUSE * 2.0 ** min(earlier_failures, 10), max_pause) / 2
     return half * (1 + random.random())

@@ -3,13 +3,12 @@ import { useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type ApiToken, ApiTokenSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
-import { InvalidInput } from "../../../operator/src/input.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { CheckField, TextField, useFields } from "../parts/field.tsx";
+import { CheckField, requireChanges, TextField, useFields } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
 import { Links, Page, useSecret } from "../parts/page.tsx";
 import { RotationDialog } from "../parts/rotation.tsx";
@@ -91,7 +90,7 @@ function Update({ apiToken, again, onClose }: Acting & Closable) {
   const isRenamed = changed.includes("name");
   const isMoved = changed.includes("expires");
   const update = async () => {
-    if (changed.length === 0) throw new InvalidInput("Nothing to save: no field was changed.");
+    requireChanges(changed);
     const isEndless = expires.trim() === NEVER || expires.trim() === "";
     await admin.updateApiToken({
       environment,

@@ -4,14 +4,13 @@ import { useRef, useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
-import { InvalidInput } from "../../../operator/src/input.ts";
 import { durationText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { CopyButton } from "../parts/copy.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { TextField, useFields } from "../parts/field.tsx";
+import { requireChanges, TextField, useFields } from "../parts/field.tsx";
 import { GroupState, MessageFacts } from "../parts/message.tsx";
 import { Links, Page, Section, useSecret } from "../parts/page.tsx";
 import { RotationDialog } from "../parts/rotation.tsx";
@@ -139,15 +138,12 @@ function Change({ group, again, onClose }: Acting & Closable) {
   const present = textsOf(group);
   const { values: texts, changed: paths, field } = useFields(present);
   const [initial] = useState(present);
-  /**
-   * The etag of the values that the user has checked. Undefined after a warning. The shown values then count as
-   * checked.
-   */
+  /** The etag for the next attempt to save. Undefined after a warning: the next attempt then uses the latest etag. */
   const [checked, setChecked] = useState<string | undefined>(group.etag);
   const changedByOthers = FIELD_NAMES.filter((field) => present[field] !== initial[field]);
   const { providedId: id, etag } = group;
   const change = async () => {
-    if (paths.length === 0) throw new InvalidInput("Nothing to save: no field was changed.");
+    requireChanges(paths);
     const request = { userGroupId: id, ...fieldsIn(texts), updateMask: { paths }, etag: checked ?? etag };
     try {
       await userGroups.updateUserGroup(request);

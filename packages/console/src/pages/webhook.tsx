@@ -7,14 +7,13 @@ import {
   WebhookDeliverySchema,
   WebhookSchema,
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
-import { InvalidInput } from "../../../operator/src/input.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { Badge } from "../parts/badge.tsx";
 import { useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { TextField, useFields } from "../parts/field.tsx";
+import { requireChanges, TextField, useFields } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
 import { Links, Page, Section, useSecret } from "../parts/page.tsx";
 import { ListTable, Skeleton } from "../parts/table.tsx";
@@ -183,7 +182,7 @@ function Update({ webhook, again, onClose }: Acting & Closable) {
       ...(isMoved ? ["url"] : []),
       ...(isOfOtherTypes ? ["event_types"] : []),
     ];
-    if (paths.length === 0) throw new InvalidInput("Nothing to save: no field was changed.");
+    requireChanges(paths);
     await admin.updateWebhook({ environment, webhookId: id, ...fields, updateMask: { paths } });
     again();
     return `Saved the webhook ${id}.`;

@@ -162,3 +162,8 @@ export function Form({
     </form>
   );
 }
+
+/** @throws InvalidInput if no field was changed */
+export function requireChanges(changed: readonly string[]): void {
+  if (changed.length === 0) throw new InvalidInput("Nothing to save: no field was changed.");
+}

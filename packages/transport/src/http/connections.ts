@@ -2,7 +2,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:ht
 import type { Socket } from "node:net";
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
 import { bodyBytes, type HttpResponse } from "../http-types.ts";
-import { type ClientOf, HEADER_TOO_LARGE, type Limits, MAX_PIPELINED } from "../limits.ts";
+import { type ClientOf, HEADER_TOO_LARGE, type Limits, MAX_PIPELINED, requestTimeoutMs } from "../limits.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { discard } from "./body.ts";
 import { ClientBudget, type Holding } from "./client-budget.ts";
@@ -339,7 +339,7 @@ function parserRefusal({ code }: NodeJS.ErrnoException, limits: Limits): Refusal
   return {
     kind: "request-timeout",
     headerMs: limits.headerTimeoutMs,
-    requestMs: Math.max(limits.headerTimeoutMs, limits.arrivalTimeoutMs),
+    requestMs: requestTimeoutMs(limits),
   };
 }
 

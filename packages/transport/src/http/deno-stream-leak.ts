@@ -21,9 +21,7 @@ let isDone = !("Deno" in globalThis);
  *
  * Cause: the runtime references the shutdown request, the request references the stream, and the stream references its
  * native handle. The patch makes the reference from the request to the stream weak. It changes the prototype of the
- * handle, so it applies to all streams.
- *
- * @param stream any stream
+ * handle, so one call with any stream applies to all streams.
  */
 export function patchDenoStreamLeak(stream: ServerHttp2Stream): void {
   if (isDone) return;

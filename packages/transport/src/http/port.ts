@@ -2,7 +2,14 @@ import { createServer, type Server as HttpServer } from "node:http";
 import { createServer as createSecureServer, Server as SecureServer } from "node:https";
 import type { AddressInfo, ListenOptions as NetListenOptions, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { BODY_BYTES, DEFAULT_LIMITS, type Limits, MAX_HEADER_BYTES, RESPONSE_BYTES } from "../limits.ts";
+import {
+  BODY_BYTES,
+  DEFAULT_LIMITS,
+  type Limits,
+  MAX_HEADER_BYTES,
+  RESPONSE_BYTES,
+  requestTimeoutMs,
+} from "../limits.ts";
 import { Router, type RouterOptions } from "../router.ts";
 import { Arrivals } from "./arrivals.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
@@ -206,9 +213,8 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
 }
 
 function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
-  const { headerTimeoutMs: headersTimeout, arrivalTimeoutMs } = limits;
-  // node:http refuses a timeout for requests that is shorter than the timeout for their headers.
-  const options = { ...HTTP1_OPTIONS, headersTimeout, requestTimeout: Math.max(headersTimeout, arrivalTimeoutMs) };
+  const { headerTimeoutMs: headersTimeout } = limits;
+  const options = { ...HTTP1_OPTIONS, headersTimeout, requestTimeout: requestTimeoutMs(limits) };
   const server = tls
     ? createSecureServer({
         ...options,

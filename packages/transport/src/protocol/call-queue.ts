@@ -101,7 +101,7 @@ class Line {
   readonly paused: PausedConnection[] = [];
   /**
    * Whether the first pause of the caller has happened. The first pause pauses all known connections of the caller.
-   * Each later pause pauses only the connection of the new call. False again when the last paused connection resumes.
+   * Each later pause pauses only the connection of the new call. False again when the caller has no paused connection.
    */
   hasPausedOthers = false;
   /** The number of calls taken from the line since a paused connection was last resumed. */
