@@ -117,7 +117,10 @@ const NO_CALL: EndpointCall = {
   invoke: async () => {
     throw new TypeError("the endpoint has no RPC");
   },
-  responseHeader: new Headers(),
+  // In Node, the first use of `Headers` loads undici, which is 10 % of the CPU time of a start.
+  get responseHeader() {
+    return new Headers();
+  },
   contextValues: createContextValues(),
 };
 
