@@ -11,7 +11,7 @@ type Candidate = readonly [word: string, description: string];
  * @param words the unexpanded words after `ugs`; the last word may be empty
  */
 export async function complete(program: Command, words: readonly string[], shell: Shell): Promise<void> {
-  const profiles = await new Profiles(shell.env).names();
+  const profiles = await new Profiles(shell.env).names().catch(() => []);
   const typed = words.at(-1) ?? "";
   const found = candidatesFor(program, words, profiles).filter(([word]) => word.startsWith(typed));
   const out = new Output(shell, false);

@@ -1,11 +1,12 @@
-import { readdir, readFile, rm } from "node:fs/promises";
+import { constants } from "node:fs";
+import { access, readdir, readFile, rm } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { NAME } from "../../operator/src/environment-name.ts";
 import { isObject } from "../../operator/src/fields.ts";
 import { quoted } from "../../operator/src/input.ts";
 import { usageFailure } from "./failures.ts";
-import { readSecretFile, writeSecretFile } from "./files.ts";
+import { ignoreMissing, reading, readSecretFile, writeSecretFile } from "./files.ts";
 import { parsedJson } from "./json.ts";
 import type { Shell } from "./shell.ts";
 
@@ -70,21 +71,48 @@ export class Profiles {
     return present;
   }
 
+  /**
+   * Returns whether the current user may read the folder of the profiles. Also true if the folder does not exist. False
+   * if, for example, `sudo ugs login` created the folder, or if `HOME` belongs to another user.
+   */
+  async areReadable(): Promise<boolean> {
+    try {
+      await access(this.#folder, constants.R_OK | constants.X_OK).catch(ignoreAbsent);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** @throws Failure if the folder of the profiles exists, but cannot be read */
   async names(): Promise<string[]> {
-    const files = await readdir(join(this.#folder, "profiles")).catch(() => []);
+    const folder = join(this.#folder, "profiles");
+    const files = (await reading(folder, () => readdir(folder).catch(ignoreAbsent))) ?? [];
     const found = files.filter((file) => file.endsWith(".json")).map((file) => file.slice(0, -".json".length));
     return found.filter((name) => NAME.test(name)).sort();
   }
 
+  /**
+   * Returns the name of the current profile.
+   *
+   * @throws Failure if the name is stored, but cannot be read. With the default profile instead, a command could change
+   *   another service
+   */
   async current(): Promise<string> {
-    const text = await readFile(join(this.#folder, "profile"), "utf8").catch(() => "");
-    return text.trim() || DEFAULT_PROFILE;
+    const path = join(this.#folder, "profile");
+    const text = await reading(path, () => readFile(path, "utf8").catch(ignoreAbsent));
+    return text?.trim() || DEFAULT_PROFILE;
   }
 
   /** Makes a profile the current one. @throws Failure if the file cannot be written */
   async choose(name: string): Promise<void> {
     await writeSecretFile(join(this.#folder, "profile"), `${name}\n`);
   }
+}
+
+/** Ignores the error that a file or its folder does not exist. @throws any other error */
+function ignoreAbsent(error: unknown): undefined {
+  if ((error as { code?: string }).code !== "ENOTDIR") ignoreMissing(error);
 }
 
 function parseProfile(text: string): Profile | undefined {

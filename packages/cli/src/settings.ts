@@ -149,14 +149,17 @@ export class Settings {
   /**
    * Returns the profile of the command. Returns undefined if the profile does not exist. Also returns undefined if
    * `url` is set and the profile has another URL. In this way, `ugs` sends a token only to the service that accepted
-   * the token at login.
+   * the token at login. If `url` is set, the command may need no profile, so unreadable profiles count as missing.
    *
    * @throws Failure if the command names a profile that does not exist
+   * @throws Failure if the profiles cannot be read, and `url` is undefined or the command names a profile
    */
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
+    const isNamed = this.#given("profile", "UGS_PROFILE").text !== undefined;
+    if (url && !isNamed && !(await this.profiles.areReadable())) return undefined;
     const name = await this.profileName();
     const profile = await this.profiles.read(name);
-    if (!profile && this.#given("profile", "UGS_PROFILE").text !== undefined)
+    if (!profile && isNamed)
       throw usageFailure(`the profile ${name} does not exist`, `run: ugs login --profile ${name}, or ugs profile list`);
     if (!profile || !url) return profile;
     return URL.canParse(profile.url) && new URL(profile.url).href === url.href ? profile : undefined;

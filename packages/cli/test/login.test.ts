@@ -1,4 +1,14 @@
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
@@ -107,6 +117,32 @@ describe("profiles", () => {
     });
     expect((await run(`login --url ${server.url} --yes`, ADMIN_TOKEN)).code).toBe(0);
     expect((await run("whoami")).code).toBe(0);
+  });
+
+  it("ugs reports profiles that it cannot read, and does not use the default profile instead", async () => {
+    const { run, config } = newUser();
+    await run(`login --url ${server.url}`, ADMIN_TOKEN);
+    const current = join(config, "ugs/profile");
+    // Root may read every file, so replace the file by a directory.
+    rmSync(current);
+    mkdirSync(current);
+    for (const args of ["whoami", "profile list", `whoami --url ${server.url}`, `login --url ${server.url}`]) {
+      const { code, stderr } = await run(args);
+      expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining(`cannot read ${current}`)]);
+    }
+    expect((await run("whoami --profile default")).code).toBe(0);
+  });
+
+  it("ugs needs no profile if the command line and the environment contain the URL and the token", async () => {
+    const { run, config } = newUser();
+    // Root may read every folder, so use a link to itself.
+    symlinkSync("ugs", join(config, "ugs"));
+    const token = { UGS_TOKEN: ADMIN_TOKEN };
+    const refused = await run("whoami", "", token);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("cannot read")]);
+    expect((await run(`whoami --url ${server.url} --profile default`, "", token)).code).toBe(2);
+    expect((await run(`whoami --url ${server.url}`, "", token)).code).toBe(0);
+    expect((await run(`whoami --url ${server.url}`)).stderr).toContain("cannot read");
   });
 
   it("login requires a valid URL and token", async () => {
