@@ -96,6 +96,14 @@ describe.each(RUNTIMES)("an unreadable file of a setting, on %s", (runtime) => {
   });
 });
 
+it("the start on Deno reports a file that the permissions do not allow to read", async () => {
+  const { files, folder } = newFiles();
+  const server = newServerProcess({ runtime: "deno", env: files, denoFlags: [`--allow-read=${folder}-other`] });
+  expect(await server.exited()).toBe(1);
+  const reason = "permissions.default.read in deno.json does not allow reads";
+  expect(server.output()).toContain(`ADMIN_TOKEN_FILE cannot be read: ${reason} at ${files.ADMIN_TOKEN_FILE}`);
+});
+
 // Runs only on Node. Node reads files in a few threads, and waits for these threads when it exits.
 describe("a file of a setting whose mount does not respond", () => {
   const hanging = ({ files, pathOf }: ReturnType<typeof newFiles>) => ({

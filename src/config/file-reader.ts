@@ -61,7 +61,7 @@ export class FileReader {
       this.#devices.set(path, file.device);
       return file.text;
     } catch (error) {
-      return error instanceof SettingError ? error : unreadable(path, (error as { code?: string }).code);
+      return error instanceof SettingError ? error : unreadable(path, reasonOf(error as Error));
     }
   }
 
@@ -92,6 +92,11 @@ async function readRegularFile(path: string): Promise<ReadFile> {
   } finally {
     await file.close();
   }
+}
+
+/** Returns the code of a system error. Deno throws an error without a code if its permissions do not allow a read. */
+function reasonOf({ name, code }: NodeJS.ErrnoException): string | undefined {
+  return name === "NotCapable" ? "permissions.default.read in deno.json does not allow reads" : code;
 }
 
 function unreadable(path: string, why = "unknown error"): SettingError {
