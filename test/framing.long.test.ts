@@ -97,6 +97,14 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
     }
   });
 
+  it("are answered before a pipelined request for another protocol closes the connection", async () => {
+    const get = `GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nAuthorization: Token ${server.tokens.customer}\r\n\r\n`;
+    const upgrade = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    const { statuses, text } = await answersTo(get.repeat(2) + upgrade + NEXT);
+    expect(statuses).toEqual([200, 200]);
+    expect(text).toMatch(/^connection: close/im);
+  });
+
   it.each([
     ["a request", NEXT],
     ["bytes that are not HTTP", "\0\0\0\r\n\r\n"],

@@ -143,7 +143,7 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-type Incoming = [req: IncomingMessage & { readonly upgrade?: boolean }, keepAlive: boolean];
+type Incoming = [req: IncomingMessage & { upgrade?: boolean }, keepAlive: boolean];
 
 /** A socket with the parser of node:http. The parser passes every request to `onIncoming`. */
 interface ParsedSocket extends Socket {
@@ -205,6 +205,8 @@ export class Http1Connection {
       if (latest?.writableFinished !== false && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
       // A request for another protocol cannot wait, because node:http must receive this request immediately.
       if (this.#isClosing || req.upgrade) {
+        // If `upgrade` is set, Deno would destroy the socket before the earlier requests are answered.
+        if (req.method !== "CONNECT") req.upgrade = false;
         this.closeAfterNext();
         return 0;
       }
