@@ -1,4 +1,4 @@
-import type { DescField, DescMessage, DescOneof, Message } from "@bufbuild/protobuf";
+import type { DescField, DescMessage, Message } from "@bufbuild/protobuf";
 import { reflect } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo, holdsJsonObject } from "./fields.ts";
 
@@ -29,22 +29,13 @@ function variantOf(desc: DescMessage, known: Map<DescMessage, DescMessage>): Des
   if (made) return made;
   // protobuf-es recognizes a Struct by its type name, so the variant of Struct needs another name.
   const typeName = desc.typeName === STRUCT ? `${STRUCT} as a message` : desc.typeName;
-  const variant = { ...desc, typeName, toString: () => desc.toString() } as Writable<DescMessage>;
+  const variant = { ...desc, typeName } as Writable<DescMessage>;
   known.set(desc, variant);
-  const members = new Map<DescField | DescOneof, DescField | DescOneof>();
-  for (const oneof of desc.oneofs) members.set(oneof, { ...oneof, parent: variant } as DescOneof);
-  for (const field of desc.fields) {
+  variant.fields = desc.fields.map((field) => {
     const isOther = field.message && fieldsWithStructs(desc).includes(field);
     const message = isOther ? variantOf(field.message, known) : field.message;
-    const oneof = field.oneof && members.get(field.oneof);
-    members.set(field, { ...field, parent: variant, oneof, message } as DescField);
-  }
-  const moved = (member: DescField | DescOneof) => members.get(member) ?? member;
-  variant.fields = desc.fields.map(moved) as DescField[];
-  variant.oneofs = desc.oneofs.map(moved) as DescOneof[];
-  variant.members = desc.members.map(moved);
-  variant.field = Object.fromEntries(variant.fields.map((field) => [field.localName, field]));
-  for (const oneof of variant.oneofs) (oneof as Writable<DescOneof>).fields = oneof.fields.map(moved) as DescField[];
+    return { ...field, parent: variant, message } as DescField;
+  });
   return variant;
 }
 
