@@ -14,7 +14,7 @@ interface FieldPlan extends Writer {
 interface Writer {
   readonly write: (value: never, tag: number, of: never) => void;
   readonly tag: number;
-  /** The plan of the nested message, or the writer of the list elements or map values. */
+  /** The plan of the nested message, or the writer of the list elements. */
   readonly of?: MessagePlan | Writer;
 }
 
@@ -30,7 +30,6 @@ const SCALARS: { readonly [type in ScalarType]?: readonly [wireType: number, wri
   [ScalarType.BOOL]: [VARINT, writeBool],
   [ScalarType.INT32]: [VARINT, writeInt32],
   [ScalarType.INT64]: [VARINT, writeInt64],
-  [ScalarType.DOUBLE]: [FIXED64, writeDouble],
 };
 const ENUM = ScalarType.INT32;
 
@@ -92,14 +91,10 @@ function writerOf(field: DescField, known: Map<DescMessage, MessagePlan>): Write
       const of = field.listKind === "message" ? messageWriter(field.number, field, known) : undefined;
       return of && { write: writeList, tag: of.tag, of };
     }
-    case "map": {
-      if (field.mapKey !== ScalarType.STRING) return undefined;
-      const of =
-        field.mapKind === "message"
-          ? messageWriter(2, field, known)
-          : scalarWriter(2, field.mapKind === "enum" ? ENUM : field.scalar);
-      return of && { write: writeMap, tag: tagOf(field.number, DELIMITED), of };
-    }
+    case "map":
+      return field.mapKey === ScalarType.STRING && field.scalar === ScalarType.STRING
+        ? { write: writeMap, tag: tagOf(field.number, DELIMITED) }
+        : undefined;
   }
 }
 
@@ -156,11 +151,11 @@ function writeList(values: readonly unknown[], _tag: number, { write, tag, of }:
   for (const value of values) write(value as never, tag, of as never);
 }
 
-function writeMap(map: Fields, tag: number, value: Writer): void {
+function writeMap(map: { readonly [key: string]: string }, tag: number): void {
   for (const key of Object.keys(map)) {
     const start = beginDelimited(tag);
     writeString(key, KEY);
-    value.write(map[key] as never, value.tag, value.of as never);
+    writeString(map[key] as string, VALUE);
     endDelimited(start);
   }
 }

@@ -57,16 +57,14 @@ const nameOf = ({ parent, name }: DescField) => `${parent.name}.${name}`;
 const PLAIN_FIELDS = namesOf(PlainSchema.fields);
 const KNOWN: { readonly [format: string]: { readonly [message: string]: readonly string[] } } = {
   binary: {
-    Talk: words(`text number fields script a_double an_int32 an_int64 a_bool a_string mood null_value
-      optional_double optional_int32 optional_int64 optional_bool optional_string optional_mood
+    Talk: words(`text number fields script an_int32 an_int64 a_bool a_string mood null_value
+      optional_int32 optional_int64 optional_bool optional_string optional_mood
       plains structs times durations
-      int32_by_string int64_by_string double_by_string bool_by_string mood_by_string plain_by_string
-      struct_by_string duration_by_string
-      chosen_string chosen_int32 chosen_int64 chosen_double chosen_bool chosen_mood chosen_plain chosen_struct
+      chosen_string chosen_int32 chosen_int64 chosen_bool chosen_mood chosen_plain chosen_struct
       chosen_null chosen_duration one another
       time duration struct empty plain renamed constructor to_string last`),
     Plain: PLAIN_FIELDS,
-    Legacy: words("text number long bool closed shut_by_string chosen_text chosen_closed"),
+    Legacy: words("text number long bool closed chosen_text chosen_closed"),
     Required: ["note"],
     Edition: words("plain chosen text structs free number tone implicit unchecked"),
     Presence: ["implicit", "explicit"],

@@ -1,4 +1,4 @@
-import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import type { DescField, DescMessage } from "@bufbuild/protobuf";
 import { scalarZeroValue } from "@bufbuild/protobuf/reflect";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 
@@ -40,7 +40,7 @@ export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: D
 export interface Presence {
   readonly name: string;
   readonly oneof: string | undefined;
-  readonly kind: "in-oneof" | "explicit" | "list" | "map" | "float" | "implicit";
+  readonly kind: "in-oneof" | "explicit" | "list" | "map" | "implicit";
   /** The value that counts as unset. Only for the kind `implicit`. */
   readonly zero: unknown;
 }
@@ -55,7 +55,6 @@ export function presenceOf(field: DescField): Presence | undefined {
   if (fieldKind === "list" || fieldKind === "map") return { ...presence, kind: fieldKind };
   if (fieldKind === "enum") return { ...presence, kind: "implicit", zero: field.enum.values[0]?.number };
   if (fieldKind === "message") throw new TypeError("a message field always has explicit presence");
-  if (field.scalar === ScalarType.DOUBLE || field.scalar === ScalarType.FLOAT) return { ...presence, kind: "float" };
   return { ...presence, kind: "implicit", zero: scalarZeroValue(field.scalar, field.longAsString) };
 }
 
@@ -76,10 +75,6 @@ export function presentValue(message: Fields, { name, oneof, kind, zero }: Prese
       return (value as unknown[]).length > 0 ? value : undefined;
     case "map":
       return Object.keys(value as object).length > 0 ? value : undefined;
-    case "float":
-      // Negative zero counts as set.
-      if (Object.is(value, 0)) return undefined;
-      break;
     case "implicit":
       if (value === zero) return undefined;
   }
