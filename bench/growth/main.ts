@@ -1,10 +1,10 @@
 import "../../src/server/runtime.ts";
 import { Audit } from "../../src/store/audit.ts";
 import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
-import { openRedis } from "../../src/store/connection/open.ts";
 import { TokenCipher } from "../../src/store/encryption.ts";
 import { redisUserGroups } from "../../src/store/groups/user-groups.ts";
 import { environmentKey } from "../../src/store/keys.ts";
+import { openRedis } from "../../test/support/open-redis.ts";
 import { startRedis } from "../../test/support/redis.ts";
 import { redisOf } from "../../test/support/redis-of.ts";
 import { LOAD_CORE, SERVER_CORE } from "../cores.ts";
@@ -52,8 +52,7 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
   pinTo(LOAD_CORE);
   const redis = await startRedis(["--hash-max-listpack-value", String(kind.compactValueBytes)]);
   pinTo(SERVER_CORE);
-  const { client, opened } = openRedis(redis.url, { timeoutMs: 30_000 });
-  await opened;
+  const client = await openRedis(redis.url, { timeoutMs: 30_000 });
   try {
     const cipher = new TokenCipher([{ id: "k1", secret: Buffer.alloc(32, 7) }]);
     const record = { state: "active", path: "acme/Customer", create_time: String(Date.now()) };

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { parseNetwork } from "../domain/client-address.ts";
 import { newUserGroupToken } from "../domain/token.ts";
+import type { RedisTarget } from "../store/connection/url.ts";
 import { type Config, ConfigError, type Environ, loadConfig } from "./config.ts";
 import { SETTINGS, type Setting } from "./settings.ts";
 
@@ -50,10 +51,7 @@ describe("the defaults", () => {
     workers: 1,
     files: [],
     withTexts: expect.any(Function),
-    redisUrl: undefined,
-    redisPassword: undefined,
-    redisCa: undefined,
-    redisSentinelPassword: undefined,
+    redis: undefined,
     tokenKeys: [],
     apiTokens: [],
     adminTokens: [],
@@ -185,6 +183,20 @@ const BESIDE: { readonly [name in Setting]?: Environ } = {
 type Good = readonly [setting: Setting, text: string, field: keyof Config, value: unknown];
 
 const key = (id: string, byte: number) => ({ id, secret: Buffer.alloc(32, byte) });
+
+interface RedisFields extends Partial<Omit<RedisTarget, "hosts" | "secrets"> & RedisTarget["secrets"]> {
+  readonly hosts?: readonly (readonly [host: string, port: number])[];
+}
+
+/** Returns the expected `redis`. By default, REDIS_URL is `redis://h`, and the service has no secrets of Redis. */
+function redis({ hosts = [["h", 6379]], password, sentinelPassword, ca, ...others }: RedisFields): RedisTarget {
+  return {
+    ...{ topology: "node", tls: false, db: 0, username: undefined, master: "", ...others },
+    hosts: hosts.map(([host, port]) => ({ host, port })) as unknown as RedisTarget["hosts"],
+    secrets: { password, sentinelPassword, ca },
+  };
+}
+
 const GOOD: readonly Good[] = [
   ["HOST", "0.0.0.0", "host", "0.0.0.0"],
   ["HOST", "::1", "host", "::1"],
@@ -192,22 +204,51 @@ const GOOD: readonly Good[] = [
   ["PORT", "0", "port", 0],
   ["WORKERS", "4", "workers", 4],
   ["PORT", "65535", "port", 65_535],
-  ["REDIS_URL", "redis://127.0.0.1", "redisUrl", "redis://127.0.0.1"],
-  ["REDIS_URL", "rediss://user:p%40ss@h.example:6380/3", "redisUrl", "rediss://user:p%40ss@h.example:6380/3"],
-  ["REDIS_URL", "redis://:p%3F@[::1]:6380/", "redisUrl", "redis://:p%3F@[::1]:6380/"],
-  ["REDIS_URL", "redis://h:6379/0", "redisUrl", "redis://h:6379/0"],
-  ["REDIS_URL", "REDIS://h", "redisUrl", "REDIS://h"],
+  ["REDIS_URL", "redis://127.0.0.1", "redis", redis({ hosts: [["127.0.0.1", 6379]] })],
   [
-    "REDIS_URL",
-    "redis-sentinel://h:1,[::1]:2,h3/4#my-master_1.x",
-    "redisUrl",
-    "redis-sentinel://h:1,[::1]:2,h3/4#my-master_1.x",
+    ...(["REDIS_URL", "rediss://user:p%40ss@h.example:6380/3", "redis"] as const),
+    redis({ hosts: [["h.example", 6380]], tls: true, db: 3, username: "user", password: "p@ss" }),
   ],
-  ["REDIS_URL", "rediss-sentinel://u:p%40@h#m", "redisUrl", "rediss-sentinel://u:p%40@h#m"],
-  ["REDIS_URL", "redis-cluster://:p%2C@h:1,10.0.0.1:2/0", "redisUrl", "redis-cluster://:p%2C@h:1,10.0.0.1:2/0"],
-  ["REDIS_URL", "rediss-cluster://h", "redisUrl", "rediss-cluster://h"],
-  ["REDIS_CA_FILE", CERT, "redisCa", readFileSync(CERT, "utf8").trimEnd()],
-  ["REDIS_SENTINEL_PASSWORD", "p@ss word", "redisSentinelPassword", "p@ss word"],
+  ["REDIS_URL", "redis://:p%3F@[::1]:6380/", "redis", redis({ hosts: [["::1", 6380]], password: "p?" })],
+  ["REDIS_URL", "redis://h:6379/0", "redis", redis({})],
+  ["REDIS_URL", "REDIS://h", "redis", redis({})],
+  [
+    ...(["REDIS_URL", "redis-sentinel://h:1,[::1]:2,h3/4#my-master_1.x", "redis"] as const),
+    redis({
+      hosts: [
+        ["h", 1],
+        ["::1", 2],
+        ["h3", 26_379],
+      ],
+      topology: "sentinel",
+      db: 4,
+      master: "my-master_1.x",
+    }),
+  ],
+  [
+    ...(["REDIS_URL", "rediss-sentinel://u:p%40@h#m", "redis"] as const),
+    redis({ hosts: [["h", 26_379]], topology: "sentinel", tls: true, username: "u", password: "p@", master: "m" }),
+  ],
+  [
+    ...(["REDIS_URL", "redis-cluster://:p%2C@h:1,10.0.0.1:2/0", "redis"] as const),
+    redis({
+      hosts: [
+        ["h", 1],
+        ["10.0.0.1", 2],
+      ],
+      topology: "cluster",
+      password: "p,",
+    }),
+  ],
+  ["REDIS_URL", "rediss-cluster://h", "redis", redis({ topology: "cluster", tls: true })],
+  [
+    ...(["REDIS_CA_FILE", CERT, "redis"] as const),
+    redis({ topology: "cluster", tls: true, ca: readFileSync(CERT, "utf8").trimEnd() }),
+  ],
+  [
+    ...(["REDIS_SENTINEL_PASSWORD", "p@ss word", "redis"] as const),
+    redis({ hosts: [["h", 26_379]], topology: "sentinel", master: "m", sentinelPassword: "p@ss word" }),
+  ],
   ["TOKEN_KEYS", `k-1_A:${KEY}`, "tokenKeys", [key("k-1_A", 1)]],
   ["TOKEN_KEYS", `new:${OTHER_KEY}, old:${KEY}`, "tokenKeys", [key("new", 2), key("old", 1)]],
   ["API_TOKENS", `acme=${TOKEN}`, "apiTokens", [{ environment: { name: "acme", tag: undefined }, token: TOKEN }]],
@@ -630,7 +671,7 @@ describe("a secret in a file", () => {
       TOKEN_KEYS: `k:${KEY}`,
       REDIS_PASSWORD_FILE: file("spaces", " a b \n"),
     };
-    expect((await loadConfig(environ)).redisPassword).toBe(" a b ");
+    expect((await loadConfig(environ)).redis?.secrets.password).toBe(" a b ");
   });
 
   it("is parsed again without reading the files of other settings", async () => {

@@ -1,6 +1,6 @@
 import { createSecureContext } from "node:tls";
 import { distance } from "fastest-levenshtein";
-import { readRedisUrl } from "../store/connection/url.ts";
+import { type ReadUrl, type RedisTarget, readRedisUrl } from "../store/connection/url.ts";
 import { type FileContent, FileReader } from "./file-reader.ts";
 import * as parse from "./parse.ts";
 import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.ts";
@@ -41,8 +41,12 @@ interface TlsConfig {
   readonly clientCa: string | undefined;
 }
 
-export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa"> {
+type Combined = "tlsCert" | "tlsKey" | "tlsClientCa" | "redisUrl" | `redis${"Ca" | "Password" | "SentinelPassword"}`;
+
+export interface Config extends Omit<Values, Combined> {
   readonly tls: TlsConfig | undefined;
+  /** Undefined if the service uses the embedded store. */
+  readonly redis: RedisTarget | undefined;
   readonly files: readonly SettingFile[];
   /** Parses the settings again. A file that is not in `texts` keeps its content. @throws ConfigError */
   readonly withTexts: (texts: FileContents) => Readonly<Config>;
@@ -57,6 +61,8 @@ export async function loadConfig(environ: Environ): Promise<Readonly<Config>> {
   const paths = settings.flatMap((name) => (environ[name] ? [[name, environ[name]] as const] : []));
   return parseConfig(environ, Object.fromEntries(await new FileReader().readAll(paths)));
 }
+
+const NO_URL: ReadUrl = { target: undefined, faults: [] };
 
 /** @param contents the contents of all files of settings @throws ConfigError with every fault */
 function parseConfig(environ: Environ, contents: FileContents): Readonly<Config> {
@@ -86,15 +92,13 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
       faults.push(...error.faults.map((fault) => `${name} ${fault}`));
     }
   }
-  const { tlsCert: cert, tlsKey: key, tlsClientCa: clientCa, ...others } = read as Partial<Values>;
+  const { tlsCert: cert, tlsKey: key, tlsClientCa: clientCa, ...withoutTls } = read as Partial<Values>;
+  const { redisUrl: url = "", redisPassword, redisSentinelPassword, redisCa, ...others } = withoutTls;
   const areRight = (...names: Setting[]) => names.every((name) => !wrong.has(name));
-  const url = given("REDIS_URL");
-  const redis = url === "" ? undefined : readRedisUrl(url, { password: others.redisPassword });
-  if (redis && "faults" in redis) {
-    wrong.add("REDIS_URL");
-    faults.push(...redis.faults.map((fault) => `REDIS_URL ${fault}`));
-  }
-  const redisPassword = redis && "target" in redis ? redis.target.secrets.password : undefined;
+  const secrets = { password: redisPassword, sentinelPassword: redisSentinelPassword, ca: redisCa };
+  const { target: redis, faults: urlFaults } = url === "" ? NO_URL : readRedisUrl(url, secrets);
+  faults.push(...urlFaults.map((fault) => `REDIS_URL ${fault}`));
+  const isUrlRight = urlFaults.length === 0;
   const areTlsFilesRight = areRight("TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE");
   const tls = areTlsFilesRight && cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined;
   const tlsFault = tls && faultOf(tls);
@@ -103,17 +107,17 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   // Rules for combinations of settings. They ignore invalid settings, because `faults` already contains their faults.
   const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
     [
-      areRight("REDIS_URL") && others.redisPassword !== undefined && redisPassword !== others.redisPassword,
+      isUrlRight && redisPassword !== undefined && redis?.secrets.password !== redisPassword,
       url === ""
         ? "REDIS_PASSWORD_FILE needs REDIS_URL: the embedded store has no password"
         : "REDIS_PASSWORD_FILE is set, and REDIS_URL has a password: remove one of them",
     ],
     [
-      areRight("REDIS_URL") && others.redisCa !== undefined && !/^rediss/i.test(url),
+      isUrlRight && redisCa !== undefined && !redis?.tls,
       "REDIS_CA_FILE needs TLS in REDIS_URL: rediss://, rediss-sentinel:// or rediss-cluster://",
     ],
     [
-      areRight("REDIS_URL") && others.redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(url),
+      isUrlRight && redisSentinelPassword !== undefined && redis?.topology !== "sentinel",
       `${given("REDIS_SENTINEL_PASSWORD") === "" ? "REDIS_SENTINEL_PASSWORD_FILE" : "REDIS_SENTINEL_PASSWORD"} needs Sentinels in REDIS_URL: redis-sentinel://`,
     ],
     [
@@ -162,7 +166,7 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   const misspelled = misspelledIn(environ);
   if (faults.length > 0) throw new ConfigError(faults, misspelled);
   const withTexts = (texts: FileContents) => parseConfig(environ, { ...contents, ...texts });
-  return Object.freeze({ ...(others as Values), tls, files, withTexts, misspelled });
+  return Object.freeze({ ...(others as Values), tls, redis, files, withTexts, misspelled });
 }
 
 function isFile(name: Setting): name is FileSetting {

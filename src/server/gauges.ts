@@ -12,7 +12,7 @@ import type { TokenCipher } from "../store/encryption.ts";
 import type { StoreIdentity } from "../store/identity.ts";
 
 interface GaugeSources {
-  readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
+  readonly settings: () => Pick<Config, "metricsPort" | "redis" | "tls">;
   /** A Redis client with a short timeout. It fails before the scrape of the monitor times out. */
   readonly client: StoreClient;
   /** Undefined if the service uses the embedded store. */
@@ -67,11 +67,11 @@ export function addGauges(
     help: "Earliest expiry time of the certificates in the file of a setting, in seconds since 1970",
     ofWorkers: "min",
     read() {
-      const { tls, redisCa } = settings();
+      const { tls, redis } = settings();
       const settingsInPem = [
         ["TLS_CERT_FILE", tls?.cert],
         ["TLS_CLIENT_CA_FILE", tls?.clientCa],
-        ["REDIS_CA_FILE", redisCa],
+        ["REDIS_CA_FILE", redis?.secrets.ca],
       ] as const;
       return settingsInPem.flatMap(([setting, pem]) =>
         pem ? [{ labels: { setting }, value: expireTimeOf(setting, pem) / 1000 }] : [],

@@ -23,8 +23,8 @@ export interface DevelopmentTokens {
   readonly adminTokens: readonly string[];
 }
 
-export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, hasConsole: boolean): DevelopmentTokens {
-  if (redisUrl !== undefined || apiTokens.length > 0) return { apiTokens: [], adminTokens: [] };
+export function generateTokens({ redis, apiTokens, adminTokens }: Config, hasConsole: boolean): DevelopmentTokens {
+  if (redis || apiTokens.length > 0) return { apiTokens: [], adminTokens: [] };
   const tags = ["Customer", "Testing"] as const;
   return {
     apiTokens: tags.map((tag) => ({ environment: { name: "dev", tag }, token: newApiToken() })),
@@ -86,8 +86,7 @@ export function openIssuedTokens(
     confirmMissing: () => client.confirmMissing(),
   });
   // No other process uses the embedded store, so the embedded store needs no subscription.
-  if (config.redisUrl !== undefined)
-    lifecycle.onClose("subscription to revocations", followRevocations(client, listener));
+  if (config.redis) lifecycle.onClose("subscription to revocations", followRevocations(client, listener));
   return { stores, sessions, signingKeys, issued };
 }
 

@@ -40,7 +40,7 @@ export const WAIT_MS = 2000;
 /** Opens the store of the settings, and logs the state of the connections to Redis. @throws StoreMisconfigured */
 export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers) {
   const observe = metrics.observeStore.bind(metrics);
-  if (config.redisUrl === undefined) {
+  if (!config.redis) {
     logger.warn(
       "REDIS_URL is not set: the embedded store keeps all data in memory and loses it when the process exits",
     );
@@ -52,14 +52,11 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   // Do not log each error within `WAIT_MS`. If Redis has not answered at the end of this time, one log line reports the
   // last error.
   let isEarly = true;
-  const { client, opened } = openRedis(config.redisUrl, {
+  const { client, opened } = openRedis(config.redis, {
     data: { refusal: () => identity.refusal(), check: () => identity.check() },
     checkConnection: (redis) => identity.checkConnection(redis),
     timeoutMs: config.redisTimeoutMs,
     minReplicas: config.minReplicasAck,
-    password: config.redisPassword,
-    ca: config.redisCa,
-    sentinelPassword: config.redisSentinelPassword,
     observe,
     onError: (error) => {
       lastError = error;
@@ -91,7 +88,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   const identity = new StoreIdentity({
     client: client.with({ data: undefined }),
     layout: LAYOUT,
-    isCluster: /^rediss?-cluster:/i.test(config.redisUrl),
+    isCluster: config.redis.topology === "cluster",
     onChange: (fault) => {
       if (fault === undefined) {
         logger.info("Redis holds the data of this service");

@@ -141,7 +141,7 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
 export async function open(config: Config, { log, lifecycle }: { readonly log: Log; readonly lifecycle: Lifecycle }) {
   const { logger } = log;
   const metrics = new Metrics(worker && (() => requestData(process, "all metrics", METRICS_TIMEOUT_MS)));
-  const hasConsole = (config.console ?? config.redisUrl === undefined) && (await canServe(CONSOLE, logger));
+  const hasConsole = (config.console ?? !config.redis) && (await canServe(CONSOLE, logger));
   const hasDocs = config.docs && (await canServe(DOCS, logger));
   const development = generateTokens(config, hasConsole);
   if (isReporter()) warnOfSettings(config, { logger, hasConsole, development });
@@ -190,7 +190,7 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
     ...config,
     docs: hasDocs,
     console: hasConsole,
-    rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
+    rateLimiters: openRateLimiters(config, { client: config.redis && client, metrics }),
     ...stores,
     sessions,
     lastResolves,

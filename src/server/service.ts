@@ -63,11 +63,7 @@ export class Service {
     const { log, client, traces } = this.#parts;
     log.redact(secretsOf(next));
     if (changed.has("TOKEN_KEYS_FILE")) await this.#useRing(next.tokenKeys);
-    await client.changeSecrets({
-      ...(changed.has("REDIS_PASSWORD_FILE") && { password: next.redisPassword }),
-      ...(changed.has("REDIS_SENTINEL_PASSWORD_FILE") && { sentinelPassword: next.redisSentinelPassword }),
-      ...(changed.has("REDIS_CA_FILE") && { ca: next.redisCa }),
-    });
+    if (next.redis) await client.changeSecrets(next.redis.secrets);
     if ([...changed].some((setting) => setting.startsWith("OTEL_"))) traces?.useTls(collectorTlsOf(next));
     const areTokensChanged = changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE");
     if (areTokensChanged && this.isStarted) await this.#useTokens(next);
@@ -76,7 +72,7 @@ export class Service {
 
   async #useRing(ring: readonly RingKey[]): Promise<void> {
     const { client, cipher, state, tokenKeys } = this.#parts;
-    await requireSuccessor(cipher.ring, ring, this.settings.redisUrl === undefined ? undefined : { client, tokenKeys });
+    await requireSuccessor(cipher.ring, ring, this.settings.redis && { client, tokenKeys });
     cipher.use(ring);
     await state.noteKeyUse();
   }

@@ -35,7 +35,7 @@ export interface StoreClientOptions {
   /** Called at the start of each round trip. Returns an observer of that round trip. Default: no observer. */
   readonly traceOf?: (() => StoreObserver | undefined) | undefined;
   /** Changes the secrets of new connections. Default: no effect. */
-  readonly changeSecrets?: (changed: Partial<RedisSecrets>) => Promise<void>;
+  readonly changeSecrets?: (secrets: RedisSecrets) => Promise<void>;
   /** Checks the identity of the data. Default: no check. */
   readonly data?: DataCheck | undefined;
 }
@@ -78,8 +78,8 @@ export class StoreClient implements StoreProbe {
   }
 
   /** Changes the secrets of new connections. @throws StoreMisconfigured if Redis does not accept the password */
-  async changeSecrets(changed: Partial<RedisSecrets>): Promise<void> {
-    await this.#options.changeSecrets?.(changed);
+  async changeSecrets(secrets: RedisSecrets): Promise<void> {
+    await this.#options.changeSecrets?.(secrets);
   }
 
   with(changed: Partial<StoreClientOptions>): StoreClient {

@@ -7,12 +7,11 @@ import { errorCodeOf, isRefusal, StoreMisconfigured } from "./errors.ts";
 import { openNode, type StoreNodes, singleNode } from "./nodes.ts";
 import { Sentinels } from "./options.ts";
 import { wrongScheme } from "./scheme.ts";
-import { nameOf, type RedisSecrets, type RedisTarget, readRedisUrl } from "./url.ts";
+import { nameOf, type RedisTarget } from "./url.ts";
 
 export interface OpenOptions
   extends StoreClientOptions,
-    Partial<Pick<NodeOptions, "minReplicas" | "checkConnection" | "onError" | "onReady">>,
-    Partial<Readonly<RedisSecrets>> {
+    Partial<Pick<NodeOptions, "minReplicas" | "checkConnection" | "onError" | "onReady">> {
   /** The time after which a Cluster is used even if some of its shards are missing, in milliseconds. Default: 5000. */
   readonly shardsMs?: number;
 }
@@ -30,10 +29,9 @@ export interface Opening {
 
 const CHECK_MS = 5;
 
-/** Connects to a node, the master behind Sentinels, or a Cluster. @throws StoreMisconfigured if the URL is invalid */
-export function openRedis(url: string, options: OpenOptions): Opening {
-  const read = readRedisUrl(url, options);
-  if ("faults" in read) throw new StoreMisconfigured(read.faults.join("; "));
+/** Connects to a node, the master behind Sentinels, or a Cluster. */
+export function openRedis(given: RedisTarget, options: OpenOptions): Opening {
+  const target = { ...given, secrets: { ...given.secrets } };
   let fault: StoreMisconfigured | undefined;
   let isStarting = true;
   let isCheckingScheme = false;
@@ -41,12 +39,12 @@ export function openRedis(url: string, options: OpenOptions): Opening {
   const reportAtStart = async (error: Error) => {
     if (isCheckingScheme) return;
     isCheckingScheme = true;
-    fault ??= await wrongScheme(read.target);
+    fault ??= await wrongScheme(target);
     isCheckingScheme = false;
     // The connection may have become ready during the check of the scheme.
     if (!fault && isStarting) options.onError?.(error);
   };
-  const nodes = openNodes(read.target, {
+  const nodes = openNodes(target, {
     ...options,
     onError: (error) => {
       if (!isStarting) options.onError?.(error);
@@ -56,11 +54,12 @@ export function openRedis(url: string, options: OpenOptions): Opening {
     },
     onReady: () => options.onReady?.(),
   });
-  const { username, secrets } = read.target;
+  const { username, secrets } = target;
   const client = new StoreClient(nodes, {
     ...options,
     changeSecrets: async (changed) => {
-      if (changed.password !== undefined) await requireAccepted(nodes, username, changed.password);
+      if (changed.password !== undefined && changed.password !== secrets.password)
+        await requireAccepted(nodes, username, changed.password);
       Object.assign(secrets, changed);
     },
   });

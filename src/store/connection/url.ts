@@ -5,10 +5,10 @@ export interface HostPort {
 
 /** The secrets that can change while the service runs. New connections use the current secrets. */
 export interface RedisSecrets {
-  password: string | undefined;
-  sentinelPassword: string | undefined;
+  readonly password: string | undefined;
+  readonly sentinelPassword: string | undefined;
   /** CA certificates for Redis and the Sentinels, in PEM. Default: the CA certificates of the runtime. */
-  ca: string | undefined;
+  readonly ca: string | undefined;
 }
 
 export interface RedisLogin {
@@ -38,13 +38,17 @@ const TOPOLOGIES = {
   cluster: { form: "redis-cluster://HOST:PORT,HOST:PORT or rediss-cluster://...", port: 6379 },
 } as const;
 
-/** Parses REDIS_URL. A password in the URL has priority over the password in `beside`. Faults contain no secrets. */
-export function readRedisUrl(
-  url: string,
-  beside: Partial<Readonly<RedisSecrets>> = {},
-): { readonly target: RedisTarget } | { readonly faults: readonly string[] } {
+export interface ReadUrl {
+  /** Undefined if there are faults. */
+  readonly target: RedisTarget | undefined;
+  /** Each fault follows the name of the setting in an error. Faults contain no secrets. */
+  readonly faults: readonly string[];
+}
+
+/** Parses REDIS_URL. A password in the URL has priority over the password in `beside`. */
+export function readRedisUrl(url: string, beside: RedisSecrets): ReadUrl {
   const match = FORM.exec(url);
-  if (!match) return { faults: [malformed(url)] };
+  if (!match) return { target: undefined, faults: [malformed(url)] };
   const [, s = "", kind = "node", credentials, hosts = "", path = "", fragment] = match;
   const topology = kind.toLowerCase() as RedisTarget["topology"];
   const { form, port } = TOPOLOGIES[topology];
@@ -70,21 +74,17 @@ export function readRedisUrl(
       "has a user without a password; write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST for the default user, or set REDIS_PASSWORD_FILE",
     );
   }
-  if (faults.length > 0) return { faults };
+  if (faults.length > 0) return { target: undefined, faults };
   const target: RedisTarget = {
     topology,
     hosts: places as [HostPort, ...HostPort[]],
     tls: s === "s",
     db: Number(path),
     username: username || undefined,
-    secrets: {
-      password: password || beside.password,
-      sentinelPassword: beside.sentinelPassword,
-      ca: beside.ca,
-    },
+    secrets: { ...beside, password: password || beside.password },
     master: fragment ?? "",
   };
-  return { target };
+  return { target, faults };
 }
 
 const NO_QUERY =
