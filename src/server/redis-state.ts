@@ -58,9 +58,8 @@ export class RedisState {
   readonly #loggedDeletions = new Set<string>();
   #isChecked = false;
   #isFailing = false;
-  #isClosed = false;
+  #isWatching = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #timers: ReturnType<typeof setInterval>[] = [];
 
   constructor(deps: RedisStateDeps) {
     this.#deps = deps;
@@ -79,7 +78,7 @@ export class RedisState {
     // Wait until the check is done, because the service must not use data with another layout or other keys. In a
     // Cluster, do not wait, because one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
-      if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
+      if (client.isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
     }
     if (!isReporter()) return;
@@ -123,7 +122,9 @@ export class RedisState {
     if (identity && current) await noteKeyUse(client, current).catch(() => {});
   }
 
+  /** Repeats the checks until the process exits. */
   watch(): void {
+    this.#isWatching = true;
     const { config, identity } = this.#deps;
     const note = async () => {
       await identity?.check().catch(() => {});
@@ -132,11 +133,9 @@ export class RedisState {
     };
     void note();
     const checkMs = Math.min(Math.max(config.apiTokenCacheMs, CHECK_MS.least), CHECK_MS.most);
-    this.#timers.push(
-      setInterval(() => void note(), NOTE_INTERVAL_MS).unref(),
-      setInterval(() => void this.#restoreEnvironments().catch(() => {}), checkMs).unref(),
-    );
-    if (identity) this.#timers.push(setInterval(() => void identity.check().catch(() => {}), IDENTITY_MS).unref());
+    setInterval(() => void note(), NOTE_INTERVAL_MS).unref();
+    setInterval(() => void this.#restoreEnvironments().catch(() => {}), checkMs).unref();
+    if (identity) setInterval(() => void identity.check().catch(() => {}), IDENTITY_MS).unref();
   }
 
   /**
@@ -144,7 +143,7 @@ export class RedisState {
    * follow. During the start, does nothing, because `check` checks the data.
    */
   restore(): void {
-    if (this.#timers.length > 0) this.#later();
+    if (this.#isWatching) this.#later();
   }
 
   /**
@@ -167,16 +166,11 @@ export class RedisState {
     await this.#run();
   }
 
-  close(): void {
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
-    for (const timer of this.#timers) clearInterval(timer);
-  }
-
   async #run(): Promise<void> {
     const { logger } = this.#deps;
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    if (this.#deps.client.isClosed) return;
     try {
       await this.#deps.identity?.check();
       // Do not write to data that no operator has accepted.
@@ -195,7 +189,6 @@ export class RedisState {
   }
 
   #later(): void {
-    if (this.#isClosed) return;
     this.#timer ??= setTimeout(() => void this.#run(), RETRY_MS).unref();
   }
 
