@@ -99,11 +99,11 @@ async function waitForLoss(redis: Redis, node: StoreNode, nodes: StoreNodes): Pr
   const over = new AbortController();
   redis.once("close", () => over.abort());
   if (redis.status !== "ready") return;
-  const losses = node.reads.losses;
+  const { clock } = node.reads;
   while (!over.signal.aborted) {
     await pause(CHECK_MS, undefined, { signal: over.signal, ref: false }).catch(() => {});
     // After a failover, the name of the node may lead to another Redis.
-    const isMoved = node.reads.losses !== losses || !nodes.masters().includes(node);
+    const isMoved = node.reads.clock !== clock || !nodes.masters().includes(node);
     if (isMoved || over.signal.aborted) return;
     // A second subscription has no effect. The answer shows that the connection still works.
     await redis.subscribe(REVOKED_CHANNEL);

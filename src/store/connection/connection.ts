@@ -35,9 +35,8 @@ export type ScriptedRedis = Redis &
 /** A connection to Redis, which is opened again after each loss. */
 export interface StoreConnection {
   readonly redis: ScriptedRedis;
-  /** The clock of Redis. Undefined while the connection is not ready. */
+  /** The clock of Redis, a new object after each loss. Undefined while the connection is not ready. */
   clock: RedisClock | undefined;
-  losses: number;
   replace(): void;
   close(): void;
 }
@@ -59,10 +58,10 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
   dropWhenSilent(redis, Math.max(timeoutMs, MIN_SILENCE_MS));
 
   let isClosed = false;
+  let losses = 0;
   const connection: StoreConnection = {
     redis,
     clock: undefined,
-    losses: 0,
     replace() {
       if (redis.status === "ready") redis.disconnect(true);
     },
@@ -78,7 +77,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     report(error);
   });
   redis.on("close", () => {
-    connection.losses++;
+    losses++;
     connection.clock = undefined;
     onClose?.();
   });
@@ -88,7 +87,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     setTimeout(() => isClosed || redis.connect().catch(() => {}), RECONNECT_MS).unref();
   });
   redis.on("ready", async () => {
-    const { losses } = connection;
+    const lossesBefore = losses;
     try {
       const checked = requireUsable(redis, { isCluster: destination.topology === "cluster", waits: minReplicas > 0 });
       const requested = Promise.all([
@@ -96,16 +95,16 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
         // If this check fails, but the connection stays open, ignore the error. The service repeats the check later.
         checkConnection?.(redis).catch(() => {}),
       ]).then(([clock]) => {
-        if (connection.losses === losses) connection.clock = clock;
+        if (losses === lossesBefore) connection.clock = clock;
       });
       // If `checked` rejects, `requested` may reject as well. Only the error of `checked` is reported.
       requested.catch(() => {});
       await checked;
       await requested;
-      if (connection.losses === losses) onReady();
+      if (losses === lossesBefore) onReady();
     } catch (error) {
       // The error of a lost connection was already reported.
-      if (connection.losses === losses && !isNotSent(error)) report(error as Error);
+      if (losses === lossesBefore && !isNotSent(error)) report(error as Error);
     }
   });
   return connection;
@@ -140,8 +139,8 @@ function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
   return run;
 }
 
-/** The minimum interval between two calls of `leadsToPrimary`, in milliseconds. */
-const ROLE_INTERVAL_MS = 500;
+/** The pause between two calls of `leadsToPrimary`, in milliseconds. */
+const ROLE_PAUSE_MS = 500;
 
 const ROLE_TIMEOUT_MS = 500;
 
@@ -174,14 +173,14 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
  */
 function replaceOnDemotion(destination: RedisDestination, replace: () => void): RedisOptions["reconnectOnError"] {
   let isChecking = false;
-  return (error) => {
-    if (isChecking || errorCodeOf(error) !== "READONLY") return false;
+  const check = async () => {
     isChecking = true;
-    const [checked, interval] = [leadsToPrimary(destination), pause(ROLE_INTERVAL_MS, undefined, { ref: false })];
-    void checked.then((isPrimary) => isPrimary && replace());
-    void Promise.all([checked, interval]).then(() => {
-      isChecking = false;
-    });
+    if (await leadsToPrimary(destination)) replace();
+    await pause(ROLE_PAUSE_MS, undefined, { ref: false });
+    isChecking = false;
+  };
+  return (error) => {
+    if (!isChecking && errorCodeOf(error) === "READONLY") void check();
     return false;
   };
 }

@@ -105,7 +105,7 @@ class Replicas {
    * @throws TooFewReplicas if too few replicas confirm in this time, or if the connection is lost
    */
   async confirm(leftMs: number): Promise<void> {
-    const { losses } = this.connection;
+    const { clock } = this.connection;
     this.#nextLeftMs = Math.max(this.#nextLeftMs, leftMs);
     this.#nextWait ??= this.#wait();
     const confirmed = await this.#nextWait.catch((cause: unknown) => {
@@ -115,7 +115,7 @@ class Replicas {
       throw new TooFewReplicas(new Error(`${confirmed} of ${this.#count} replicas confirmed`));
     // After a loss, the connection may lead to another Redis. A confirmation by the replicas of the other Redis does
     // not cover the change.
-    if (losses !== this.connection.losses) throw new TooFewReplicas(new Error("connection lost"));
+    if (clock !== this.connection.clock) throw new TooFewReplicas(new Error("connection lost"));
   }
 
   async #wait(): Promise<number> {

@@ -35,22 +35,21 @@ export function openRedis(given: RedisTarget, options: OpenOptions): Opening {
   let fault: StoreMisconfigured | undefined;
   let isStarting = true;
   let isCheckingScheme = false;
-  /** Reports an error during the start, except if the URL has the wrong scheme. */
-  const reportAtStart = async (error: Error) => {
-    if (isCheckingScheme) return;
+  const checkScheme = async () => {
     isCheckingScheme = true;
-    fault ??= await wrongScheme(target);
+    const found = await wrongScheme(target);
+    // The connection may have become ready during the check.
+    if (isStarting) fault ??= found;
     isCheckingScheme = false;
-    // The connection may have become ready during the check of the scheme.
-    if (!fault && isStarting) options.onError?.(error);
   };
   const nodes = openNodes(target, {
     ...options,
     onError: (error) => {
-      if (!isStarting) options.onError?.(error);
       // `opened` rejects with this fault. Errors after it are consequences of this fault, and are not reported.
-      else if (error instanceof StoreMisconfigured) fault ??= error;
-      else if (!fault) void reportAtStart(error);
+      if (isStarting && error instanceof StoreMisconfigured) fault ??= error;
+      if (fault) return;
+      options.onError?.(error);
+      if (isStarting && !isCheckingScheme) void checkScheme();
     },
     onReady: () => options.onReady?.(),
   });

@@ -50,7 +50,6 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const connection: StoreConnection = {
     redis,
     clock: await readClock(redis),
-    losses: 0,
     replace: () => {},
     close: () => redis.disconnect(),
   };
