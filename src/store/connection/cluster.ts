@@ -195,14 +195,10 @@ export class ClusterNodes implements StoreNodes {
     const count = Math.min(QUERIED_NODES, connected.length);
     const nodes = Array.from({ length: count }, () => connected[this.#queries++ % connected.length] as StoreNode);
     const answers = await Promise.all(nodes.map((node) => readSlots(node).catch(() => undefined)));
-    const votes = new Map<string, { ranges: readonly Range[]; count: number }>();
-    for (const ranges of answers) {
-      if (!ranges) continue;
-      const text = JSON.stringify(ranges);
-      const vote = votes.get(text) ?? { ranges, count: 0 };
-      votes.set(text, { ranges, count: vote.count + 1 });
-    }
-    return [...votes.values()].sort((a, b) => b.count - a.count)[0]?.ranges;
+    const texts = answers.flatMap((ranges) => (ranges ? [JSON.stringify(ranges)] : []));
+    const votesFor = (text: string) => texts.filter((other) => other === text).length;
+    const [text] = texts.toSorted((a, b) => votesFor(b) - votesFor(a));
+    return text === undefined ? undefined : (JSON.parse(text) as Range[]);
   }
 
   #adopt(ranges: readonly Range[]): void {
