@@ -1,6 +1,6 @@
 import { createSecureContext } from "node:tls";
 import { distance } from "fastest-levenshtein";
-import { type ReadUrl, type RedisTarget, readRedisUrl } from "../store/connection/url.ts";
+import { type RedisTarget, readRedisUrl } from "../store/connection/url.ts";
 import { type FileContent, FileReader } from "./file-reader.ts";
 import * as parse from "./parse.ts";
 import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.ts";
@@ -62,8 +62,6 @@ export async function loadConfig(environ: Environ): Promise<Readonly<Config>> {
   return parseConfig(environ, Object.fromEntries(await new FileReader().readAll(paths)));
 }
 
-const NO_URL: ReadUrl = { target: undefined, faults: [] };
-
 /** @param contents the contents of all files of settings @throws ConfigError with every fault */
 function parseConfig(environ: Environ, contents: FileContents): Readonly<Config> {
   const given = (name: Setting): string => environ[name] || defaultOf(name);
@@ -96,7 +94,7 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   const { redisUrl: url = "", redisPassword, redisSentinelPassword, redisCa, ...others } = withoutTls;
   const areRight = (...names: Setting[]) => names.every((name) => !wrong.has(name));
   const secrets = { password: redisPassword, sentinelPassword: redisSentinelPassword, ca: redisCa };
-  const { target: redis, faults: urlFaults } = url === "" ? NO_URL : readRedisUrl(url, secrets);
+  const { target: redis, faults: urlFaults = [] } = url === "" ? {} : readRedisUrl(url, secrets);
   faults.push(...urlFaults.map((fault) => `REDIS_URL ${fault}`));
   const isUrlRight = urlFaults.length === 0;
   const areTlsFilesRight = areRight("TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE");

@@ -82,8 +82,8 @@ export class RedisState {
       await pause(PUT_OFF_MS, undefined, { ref: false });
     }
     if (!isReporter()) return;
-    const warnings = await this.#unlessAway(durabilityWarnings(client, config.minReplicasAck), "its configuration");
-    for (const warning of warnings ?? []) logger.warn(warning);
+    const warnings = await durabilityWarnings(client, config.minReplicasAck).catch(() => []);
+    for (const warning of warnings) logger.warn(warning);
     const advice = await memoryAdvice(client).catch(() => undefined);
     if (advice !== undefined) logger.info(advice);
   }

@@ -30,7 +30,7 @@ export async function openRedis(
     last = error;
     options.onError?.(error);
   };
-  const { target, faults } = readRedisUrl(url, { password, sentinelPassword, ca });
+  const { target, faults = [] } = readRedisUrl(url, { password, sentinelPassword, ca });
   if (!target) throw new Error(faults.join("; "));
   const { client, opened } = open(target, { shardsMs: connectMs / 2, ...options, onError });
   const late = pause(connectMs, undefined, { ref: false }).then(() => Promise.reject(new StoreUnavailable(last)));

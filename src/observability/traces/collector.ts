@@ -1,5 +1,6 @@
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
+import { setTimeout as pause } from "node:timers/promises";
 import { type ExportResult, ExportResultCode } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/sdk-trace-base";
@@ -74,16 +75,11 @@ export class Collector implements SpanProcessor {
    * Sends the waiting spans for at most `CLOSE_MS`. After this time, drops the spans that are not sent. Never rejects.
    */
   async shutdown(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, CLOSE_MS);
-      // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. Then wait for the
-      // batches in flight, because the processor does not wait for them.
-      this.#batches
-        .shutdown()
-        .catch(() => {})
-        .then(() => Promise.all(this.#exports))
-        .finally(() => resolve(clearTimeout(timer)));
-    });
+    // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. Then wait for the
+    // batches in flight, because the processor does not wait for them.
+    const sent = this.#batches.shutdown().catch(() => {});
+    const allSent = sent.then(() => Promise.all(this.#exports));
+    await Promise.race([allSent, pause(CLOSE_MS, undefined, { ref: false })]);
     this.#isClosed = true;
     if (this.#waiting > 0) this.#onLost("export", this.#waiting, new Error("not sent before the end of the process"));
     this.#agent?.destroy();

@@ -38,17 +38,13 @@ const TOPOLOGIES = {
   cluster: { form: "redis-cluster://HOST:PORT,HOST:PORT or rediss-cluster://...", port: 6379 },
 } as const;
 
-export interface ReadUrl {
-  /** Undefined if there are faults. */
-  readonly target: RedisTarget | undefined;
-  /** Each fault follows the name of the setting in an error. Faults contain no secrets. */
-  readonly faults: readonly string[];
-}
-
-/** Parses REDIS_URL. A password in the URL has priority over the password in `beside`. */
-export function readRedisUrl(url: string, beside: RedisSecrets): ReadUrl {
+/** Parses REDIS_URL. A password in the URL has priority over the password in `beside`. Faults contain no secrets. */
+export function readRedisUrl(
+  url: string,
+  beside: RedisSecrets,
+): { readonly target?: RedisTarget; readonly faults?: readonly string[] } {
   const match = FORM.exec(url);
-  if (!match) return { target: undefined, faults: [malformed(url)] };
+  if (!match) return { faults: [malformed(url)] };
   const [, s = "", kind = "node", credentials, hosts = "", path = "", fragment] = match;
   const topology = kind.toLowerCase() as RedisTarget["topology"];
   const { form, port } = TOPOLOGIES[topology];
@@ -74,7 +70,7 @@ export function readRedisUrl(url: string, beside: RedisSecrets): ReadUrl {
       "has a user without a password; write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST for the default user, or set REDIS_PASSWORD_FILE",
     );
   }
-  if (faults.length > 0) return { target: undefined, faults };
+  if (faults.length > 0) return { faults };
   const target: RedisTarget = {
     topology,
     hosts: places as [HostPort, ...HostPort[]],
@@ -84,7 +80,7 @@ export function readRedisUrl(url: string, beside: RedisSecrets): ReadUrl {
     secrets: { ...beside, password: password || beside.password },
     master: fragment ?? "",
   };
-  return { target, faults };
+  return { target };
 }
 
 const NO_QUERY =
