@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { COLUMN, environmentScope, History, methodScope, OTHER_ENVIRONMENTS, quantileOf, SERVICE } from "./history.ts";
 
 const SLOT = 1_000_000;
@@ -100,34 +100,6 @@ describe("a history", () => {
     const sum = (2 * 30 * 31) / 2 + 1000;
     expect(environments.reduce((total, { calls }) => total + calls, 0)).toBe(sum);
     expect(environments.reduce((total, { errors }) => total + (errors["X"] ?? 0), 0)).toBe(30 * 99);
-  });
-
-  it("has at most 1,400 columns, and frees a column that has no values in the last hour", () => {
-    const history = new History();
-    const many = (name: string) =>
-      Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`${COLUMN.error}${name}${i}`, 1]));
-    const reasonsAt = (slot: number) =>
-      Object.keys(history.read({ after: slot * 10_000 }, completeAt(slot)).samples[0]?.errors ?? {}).length;
-    history.add({ slot: SLOT, scopes: { [GET]: many("a") } });
-    expect(reasonsAt(SLOT)).toBe(1400);
-    history.add({ slot: SLOT + 1, scopes: { [GET]: many("b") } });
-    expect(reasonsAt(SLOT + 1)).toBe(0);
-    history.add({ slot: SLOT + 360, scopes: { [GET]: many("c") } });
-    expect(reasonsAt(SLOT + 360)).toBe(1400);
-  });
-
-  it("searches for unused columns only once per interval, even if many values need a column", () => {
-    const history = new History();
-    const many = (name: string) =>
-      Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`${COLUMN.error}${name}${i}`, 1]));
-    history.add({ slot: SLOT, scopes: { [GET]: many("a") } });
-    const search = vi.spyOn(Object.getPrototypeOf(Uint32Array.prototype) as Uint32Array, "some");
-    try {
-      for (let worker = 0; worker < 3; worker++) history.add({ slot: SLOT + 1, scopes: { [GET]: many("b") } });
-      expect(search).toHaveBeenCalledTimes(1400);
-    } finally {
-      search.mockRestore();
-    }
   });
 
   it("clears all samples if the clock is set back by more than a minute", () => {

@@ -5,12 +5,6 @@ export const SAMPLE_MS = 10_000;
 
 const SAMPLES = 360;
 
-/**
- * The maximum number of columns. A column takes 1,440 bytes. A busy service with calls of 10 methods in 20 environments
- * needs 400. At the maximum, values for a new column are dropped. A column without values for an hour becomes free.
- */
-const MAX_COLUMNS = 1400;
-
 /** The maximum number of environments with separate columns. The others have fewer calls, and share columns. */
 export const MAX_ENVIRONMENTS = 24;
 
@@ -129,11 +123,14 @@ type Columns = Map<string, Uint32Array>;
 /**
  * Keeps the samples of the last hour in memory. If the service has several workers, the supervisor adds up the samples
  * of all workers. When the process exits, the samples are lost.
+ *
+ * A column takes 1,440 bytes. A busy service with calls of 10 methods in 20 environments needs 400 columns. Methods,
+ * reasons of errors and operations have fixed names, and the number of environments is limited. The number of columns
+ * is therefore limited as well.
  */
 export class History {
   readonly #instance = randomUUID();
   readonly #scopes = new Map<string, Columns>();
-  #columns = 0;
   /** The first and the last slot with values. */
   #first = Number.POSITIVE_INFINITY;
   #last = Number.NEGATIVE_INFINITY;
@@ -212,7 +209,6 @@ export class History {
   #advance(slot: number): void {
     if (slot < this.#last - MAX_STEP_BACK) {
       this.#scopes.clear();
-      this.#columns = 0;
       this.#first = Number.POSITIVE_INFINITY;
       this.#last = Number.NEGATIVE_INFINITY;
     }
@@ -222,32 +218,13 @@ export class History {
     for (const columns of this.#scopes.values())
       for (const values of columns.values()) for (let i = 0; i < gained; i++) values[(slot - i) % SAMPLES] = 0;
     this.#last = slot;
-    if (this.#columns >= MAX_COLUMNS) this.#removeUnused();
   }
 
   #increase(scope: string, column: string, slot: number, by: number): void {
-    const values = this.#scopes.get(scope)?.get(column) ?? this.#newColumn(scope, column);
-    if (values) values[slot % SAMPLES] = (values[slot % SAMPLES] as number) + by;
-  }
-
-  #newColumn(scope: string, column: string): Uint32Array | undefined {
-    if (this.#columns >= MAX_COLUMNS) return undefined;
-    const columns = this.#scopes.get(scope) ?? new Map();
-    const values = new Uint32Array(SAMPLES);
+    const columns = this.#scopes.get(scope) ?? new Map<string, Uint32Array>();
+    const values = columns.get(column) ?? new Uint32Array(SAMPLES);
+    values[slot % SAMPLES] = (values[slot % SAMPLES] as number) + by;
     this.#scopes.set(scope, columns.set(column, values));
-    this.#columns++;
-    return values;
-  }
-
-  #removeUnused(): void {
-    for (const [scope, columns] of this.#scopes) {
-      for (const [column, values] of columns) {
-        if (values.some((value) => value > 0)) continue;
-        columns.delete(column);
-        this.#columns--;
-      }
-      if (columns.size === 0) this.#scopes.delete(scope);
-    }
   }
 
   /**
@@ -265,7 +242,6 @@ export class History {
     if (!least || callsIn(values) <= least.calls) return OTHER_ENVIRONMENTS;
     const left = this.#scopes.get(least.name) as Columns;
     this.#scopes.delete(least.name);
-    this.#columns -= left.size;
     for (const [column, old] of left)
       for (const slot of hour) this.#increase(OTHER_ENVIRONMENTS, column, slot, old[slot % SAMPLES] as number);
     return scope;
