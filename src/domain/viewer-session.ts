@@ -1,6 +1,6 @@
 import { AT_START, type ChangeBy } from "./audit.ts";
 import { HOUR_MS } from "./durations.ts";
-import type { Environment, EnvironmentName } from "./environment.ts";
+import type { Environment } from "./environment.ts";
 import type { UserGroupTarget, Viewer } from "./user-group.ts";
 
 /** The maximum duration of a viewer session, in milliseconds. */
@@ -80,9 +80,6 @@ export interface SigningKeySet {
 /** A store of signing keys. The store throws the errors of a `UserGroupStore`. */
 export interface SigningKeyStore {
   read(environment: Environment): Promise<SigningKeySet>;
-
-  /** Returns the keys of the environment with this name. Returns no keys if the environment does not exist. */
-  readByName(name: EnvironmentName): Promise<SigningKeySet>;
 
   /**
    * Replaces the keys of an environment if they still have the version `was`, and notifies every worker. If calls run

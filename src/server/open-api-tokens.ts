@@ -67,7 +67,9 @@ export function openIssuedTokens(
   };
   const stores = openStores(storeClient, { cipher, audit, listener });
   const signingKeys = new SigningKeys({
-    store: redisSigningKeys({ client, cipher, audit, environments: stores.environments }),
+    store: redisSigningKeys({ client, cipher, audit }),
+    environments: stores.environments,
+    confirmMissing: () => client.confirmMissing(),
     unsubscribedMs: config.apiTokenCacheMs,
     onOverdue: (error) =>
       logger.warn(

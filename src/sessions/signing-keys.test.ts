@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { type Environment, environmentPath } from "../domain/environment.ts";
+import { EnvironmentNotFound } from "../domain/errors.ts";
 import type { SigningKey, SigningKeySet, SigningKeyStore } from "../domain/viewer-session.ts";
 import { newKeyId } from "./session.ts";
 import { newKeyPair } from "./signing.ts";
@@ -19,8 +20,6 @@ class OneEnvironment implements SigningKeyStore {
     return this.set;
   }
 
-  readByName = () => this.read();
-
   async replace(_environment: Environment, keys: readonly SigningKey[]) {
     const set = { keys, version: `${this.set.version}1`, now: this.set.now };
     this.set = set;
@@ -36,7 +35,18 @@ let keys: SigningKeys;
 beforeEach(() => {
   vi.spyOn(performance, "now").mockImplementation(() => time);
   store = new OneEnvironment();
-  keys = new SigningKeys({ store, unsubscribedMs: 5000, onOverdue: (error) => expect.fail(String(error)) });
+  keys = new SigningKeys({
+    store,
+    environments: {
+      async find(name) {
+        if (name.name.startsWith("guess")) throw new EnvironmentNotFound();
+        return { ...name, number: 1 };
+      },
+    },
+    confirmMissing: async () => {},
+    unsubscribedMs: 5000,
+    onOverdue: (error) => expect.fail(String(error)),
+  });
 });
 
 afterEach(() => {
@@ -84,7 +94,6 @@ it("SigningKeys caches no unknown names, so new keys appear immediately, and gue
   store.set = { ...absent, keys: await newKeys() };
   expect(await keys.published(late, () => {})).toHaveLength(2);
   expect(await keys.published(ENVIRONMENT, () => {})).toHaveLength(2);
-  store.set = absent;
   const guess = (i: number) => keys.published({ name: `guess${i}`, tag: undefined }, () => {});
   for (let i = 0; i < 11_000; i++) expect(await guess(i)).toEqual([]);
   const refuse = () => expect.fail("it waits for the store");

@@ -2,7 +2,8 @@ import type { JWK } from "jose";
 import type { ChangeBy } from "../domain/audit.ts";
 import { setBounded } from "../domain/bounded.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
-import { RecordUnreadable, SigningKeysChanged } from "../domain/errors.ts";
+import { EnvironmentNotFound, RecordUnreadable, SigningKeysChanged } from "../domain/errors.ts";
+import type { EnvironmentStore } from "../domain/store.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../domain/viewer-session.ts";
 import { type KeyChange, nextKeySet, statesOf } from "./keys.ts";
 import { newKeyId } from "./session.ts";
@@ -52,45 +53,11 @@ class KnownKeys {
   }
 }
 
-/** A cache of values, by the path of the environment. All waiting callers share one read. */
-class CachedReads<T> {
-  readonly #cached = new Map<string, { readonly value: T; readonly readAt: number }>();
-  /** Reads in flight. `forget` removes a read from this map, because its result may be outdated. */
-  readonly #readings = new Map<string, Promise<T>>();
-
-  get(path: string, maxAgeMs: number): T | undefined {
-    const cached = this.#cached.get(path);
-    return cached && performance.now() - cached.readAt <= maxAgeMs ? cached.value : undefined;
-  }
-
-  read(path: string, read: () => Promise<T>, isKept: (value: T) => boolean = () => true): Promise<T> {
-    const inFlight = this.#readings.get(path);
-    if (inFlight) return inFlight;
-    const isCurrent = () => this.#readings.get(path) === reading;
-    const reading: Promise<T> = read()
-      .then((value) => {
-        if (isCurrent() && isKept(value))
-          setBounded(this.#cached, path, { value, readAt: performance.now() }, MAX_KNOWN);
-        return value;
-      })
-      .finally(() => {
-        if (isCurrent()) this.#readings.delete(path);
-      });
-    this.#readings.set(path, reading);
-    return reading;
-  }
-
-  /** Removes the value of a path, or all values. */
-  forget(path?: string): void {
-    for (const map of [this.#cached, this.#readings]) {
-      if (path === undefined) map.clear();
-      else map.delete(path);
-    }
-  }
-}
-
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
+  readonly environments: Pick<EnvironmentStore, "find">;
+  /** Rejects if Redis lacks data, so that a missing environment may only seem to be missing. */
+  readonly confirmMissing: () => Promise<void>;
   /** The maximum age of cached keys without a subscription to the changes of other workers, in milliseconds. */
   readonly unsubscribedMs: number;
   /** Called if a due change of keys failed. The next attempt follows within two minutes. */
@@ -102,8 +69,10 @@ interface SigningKeysDeps {
  */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
-  readonly #known = new CachedReads<KnownKeys>();
-  readonly #published = new CachedReads<SigningKeySet>();
+  /** The cached keys, by the path of the environment. */
+  readonly #known = new Map<string, KnownKeys>();
+  /** Reads in flight. All waiting callers share a read. `forget` removes a read, because its result may be outdated. */
+  readonly #readings = new Map<string, Promise<KnownKeys>>();
   #freshMs = FRESH_MS;
 
   constructor(deps: SigningKeysDeps) {
@@ -117,8 +86,10 @@ export class SigningKeys {
 
   /** Removes the cached keys of the environment with this path, or of all environments. */
   forget(path?: string): void {
-    this.#known.forget(path);
-    this.#published.forget(path);
+    for (const map of [this.#known, this.#readings]) {
+      if (path === undefined) map.clear();
+      else map.delete(path);
+    }
   }
 
   /**
@@ -137,7 +108,7 @@ export class SigningKeys {
     if (known.set.keys.length === 0) {
       await this.#change(environment, known.set, "maintain", IN_TIME);
       // Another worker may have changed the keys again.
-      this.#known.forget(environmentPath(environment));
+      this.forget(environmentPath(environment));
       known = await this.#read(environment);
     }
     return known.signing();
@@ -150,12 +121,13 @@ export class SigningKeys {
    * @param onWait called before the caller waits for the store. If `onWait` throws, this caller does not read the store
    */
   async published(environment: EnvironmentName, onWait: () => void): Promise<readonly SigningKey[]> {
-    const path = environmentPath(environment);
-    const cached = this.#known.get(path, this.#freshMs)?.set ?? this.#published.get(path, this.#freshMs);
-    if (cached) return publishedOf(cached);
-    onWait();
-    const read = () => this.#deps.store.readByName(environment);
-    return publishedOf(await this.#published.read(path, read, ({ keys }) => keys.length > 0));
+    let set = this.#cached(environment)?.set;
+    if (!set?.keys.length) {
+      onWait();
+      set = await this.#read(environment).then(({ set }) => set, unlessNotFound);
+      if (!set?.keys.length) await this.#deps.confirmMissing();
+    }
+    return set ? statesOf(set.keys, set.now).map(({ key }) => key) : [];
   }
 
   /** Returns the keys with their current states, in the order in which they sign. */
@@ -177,13 +149,33 @@ export class SigningKeys {
   }
 
   async #find(environment: Environment): Promise<KnownKeys> {
-    const known = this.#known.get(environmentPath(environment), this.#freshMs);
+    const known = this.#cached(environment);
     return known?.environment.number === environment.number ? known : this.#read(environment);
   }
 
-  #read(environment: Environment): Promise<KnownKeys> {
-    const read = async () => new KnownKeys(environment, await this.#readSet(environment));
-    return this.#known.read(environmentPath(environment), read);
+  #cached(environment: EnvironmentName): KnownKeys | undefined {
+    const known = this.#known.get(environmentPath(environment));
+    return known && performance.now() - known.readAt <= this.#freshMs ? known : undefined;
+  }
+
+  #read(name: EnvironmentName | Environment): Promise<KnownKeys> {
+    const path = environmentPath(name);
+    const inFlight = this.#readings.get(path);
+    if (inFlight) return inFlight;
+    const isCurrent = () => this.#readings.get(path) === reading;
+    const read = async () => {
+      try {
+        const environment = "number" in name ? name : await this.#deps.environments.find(name);
+        const known = new KnownKeys(environment, await this.#readSet(environment));
+        if (isCurrent()) setBounded(this.#known, path, known, MAX_KNOWN);
+        return known;
+      } finally {
+        if (isCurrent()) this.#readings.delete(path);
+      }
+    };
+    const reading = read();
+    this.#readings.set(path, reading);
+    return reading;
   }
 
   /** Reads the keys, and makes a due change. Does not create the first keys, because the first session creates them. */
@@ -214,8 +206,8 @@ export class SigningKeys {
   }
 }
 
-function publishedOf({ keys, now }: SigningKeySet): SigningKey[] {
-  return statesOf(keys, now).map(({ key }) => key);
+function unlessNotFound(error: unknown): undefined {
+  if (!(error instanceof EnvironmentNotFound)) throw error;
 }
 
 /** Removes the private keys of retired keys, because a private key that is no longer needed could still leak. */

@@ -21,9 +21,10 @@ function keysOf(
   const keys = new SigningKeys({
     store: {
       read: async () => set,
-      readByName: async () => set,
       replace: async () => ({ ...set, isMade: true }),
     },
+    environments: { find: async () => environment },
+    confirmMissing: async () => {},
     unsubscribedMs: 5000,
     onOverdue: (error) => expect.fail(String(error)),
   });

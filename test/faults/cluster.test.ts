@@ -91,7 +91,7 @@ describeWithRedis("a Cluster", () => {
     for (const id of ["a", "b"]) await store.getOrCreate(environment, newGroup(id));
     const values = { displayName: "x", role: "admin", expireTime: undefined, creator: "root" } as const;
     const { apiToken, token } = await tokens.create(environment, values);
-    const keys = redisSigningKeys({ client, cipher: new TokenCipher(RING), audit: AUDIT, environments });
+    const keys = redisSigningKeys({ client, cipher: new TokenCipher(RING), audit: AUDIT });
     const importOf = async (id: string) => {
       const groups = [{ ...newGroup(id, { name: "imported" }), token: undefined }];
       const [result] = await admin.import(environment, groups, "upsert");

@@ -1,6 +1,5 @@
 import type { Environment } from "../../domain/environment.ts";
-import { EnvironmentNotFound, RecordUnreadable } from "../../domain/errors.ts";
-import type { EnvironmentStore } from "../../domain/store.ts";
+import { RecordUnreadable } from "../../domain/errors.ts";
 import type { SigningKey, SigningKeySet, SigningKeyStore } from "../../domain/viewer-session.ts";
 import { changeEnvironment } from "../audit.ts";
 import { sealingKeyId } from "../encryption.ts";
@@ -13,12 +12,7 @@ import { REPLACE_FIELDS, SET_SIGNING_KEYS } from "../scripts.ts";
 const VERSION = "version";
 
 /** Creates the store of signing keys. Keys of `TOKEN_KEYS` encrypt the private keys. */
-export function redisSigningKeys({
-  client,
-  cipher,
-  audit,
-  environments,
-}: GroupDeps & { readonly environments: Pick<EnvironmentStore, "find"> }) {
+export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
   /** Encodes a key: its times, its public key, and its sealed private key if it has a private key. */
   const textOf = (environment: Environment, { kid, createTime, activeTime, x, y, d, sealed }: SigningKey): string => {
     const stored = sealed ?? (d === undefined ? [] : cipher.seal(environment, nameOf(kid, x, y), d));
@@ -53,15 +47,6 @@ export function redisSigningKeys({
 
   return {
     read,
-
-    async readByName(name) {
-      const set = await environments.find(name).then(read, (error: unknown) => {
-        if (!(error instanceof EnvironmentNotFound)) throw error;
-        return { keys: [], version: "", now: Date.now() };
-      });
-      if (set.keys.length === 0) await client.confirmMissing();
-      return set;
-    },
 
     async replace(environment, keys, { was, by }) {
       const answer = await changeEnvironment({ client, audit, environment, by }, "signing-keys", SET_SIGNING_KEYS, {

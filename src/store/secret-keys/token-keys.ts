@@ -36,7 +36,7 @@ const SEARCH_MS = 2000;
 const PAGE_SIZE = 1000;
 
 interface TokenKeyDeps extends GroupDeps {
-  readonly environments: Pick<EnvironmentStore, "find" | "list">;
+  readonly environments: Pick<EnvironmentStore, "list">;
 }
 
 export class RedisTokenKeys implements TokenKeyStore {

@@ -170,10 +170,7 @@ export async function newSigningKey(given: Partial<SigningKey> = {}): Promise<Si
 
 export function signingKeyContract({ client, redis }: ContractContext): void {
   const keysWith = (ring = RING, worker = 0) =>
-    redisSigningKeys({
-      ...{ client: client(worker), cipher: new TokenCipher(ring), audit: AUDIT },
-      environments: testEnvironments(client(worker)),
-    });
+    redisSigningKeys({ client: client(worker), cipher: new TokenCipher(ring), audit: AUDIT });
   const created = () => testEnvironments(client()).create({ name: newName(), tag: undefined });
   const shown = ({ kid, createTime, activeTime, x, y, d }: SigningKey) => ({ kid, createTime, activeTime, x, y, d });
 
@@ -219,6 +216,8 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
         (worker) =>
           new SigningKeys({
             store: keysWith(RING, worker),
+            environments: testEnvironments(client(worker)),
+            confirmMissing: () => client(worker).confirmMissing(),
             unsubscribedMs: 5000,
             onOverdue: (error) => expect.fail(String(error)),
           }),
@@ -248,7 +247,11 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       ];
       const second = { ...keys[1], activeTime: Date.now() - 1000 } as SigningKey;
       await keysWith().replace(environment, [keys[0] as SigningKey, second], { was: "", by: BY });
-      const worker = new SigningKeys({ store: keysWith(), unsubscribedMs: 5000, onOverdue: () => {} });
+      const worker = new SigningKeys({
+        ...{ store: keysWith(), environments: testEnvironments(client()) },
+        confirmMissing: () => client().confirmMissing(),
+        ...{ unsubscribedMs: 5000, onOverdue: () => {} },
+      });
       expect((await worker.signing(environment)).kid).toBe(second.kid);
       const read = await keysWith().read(environment);
       expect(read.keys).toHaveLength(3);
@@ -261,7 +264,6 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       await keysWith().replace(environment, [key, await newSigningKey({ d: undefined })], { was: "", by: BY });
       const tokenKeysWith = (ring: readonly RingKey[]) => {
         const environments = {
-          find: async () => environment,
           list: async () => ({ items: [{ ...environment, createTime: 0, deleteTime: undefined }], next: undefined }),
         };
         return new RedisTokenKeys({ client: client(), cipher: new TokenCipher(ring), audit: AUDIT, environments });
@@ -284,10 +286,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const was = await keysWith().replace(environment, [await newSigningKey()], { was: "", by: BY });
       const cipher = new TokenCipher([NEXT, ...RING]);
       const reencrypt = (on: StoreClient) =>
-        redisSigningKeys({ client: on, cipher, audit: AUDIT, environments: testEnvironments(on) }).reencrypt(
-          environment,
-          false,
-        );
+        redisSigningKeys({ client: on, cipher, audit: AUDIT }).reencrypt(environment, false);
       const keys = [...was.keys, await newSigningKey()];
       const replace = () => keysWith().replace(environment, keys, { was: was.version, by: BY });
       await reencrypt(heldUpAt(client(), REPLACE_FIELDS.name, replace));

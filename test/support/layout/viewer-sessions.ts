@@ -37,8 +37,7 @@ export function viewerSessionLayout({ store, admin, client, redis, withGroup }: 
   describe("signing keys in Redis", () => {
     const environments = () => testEnvironments(client());
     const created = () => environments().create({ name: newName(), tag: undefined });
-    const keysWith = () =>
-      redisSigningKeys({ client: client(), cipher: new TokenCipher(RING), audit: AUDIT, environments: environments() });
+    const keysWith = () => redisSigningKeys({ client: client(), cipher: new TokenCipher(RING), audit: AUDIT });
 
     it("cannot be decrypted if they were moved to another environment, id or public key", async () => {
       const [one, other] = [await created(), await created()];
