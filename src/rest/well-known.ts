@@ -11,7 +11,9 @@ import { MAX_KEY_REQUESTS } from "../domain/capacity.ts";
 import { type EnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
 import { callError } from "../rpc/errors.ts";
 import { DOCUMENT_MAX_AGE_S } from "../sessions/documents.ts";
+import type { LimitedRead } from "../sessions/signing-keys.ts";
 import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
+import { etagOf } from "./pages/cached-file.ts";
 
 /** The public paths for verifying viewer sessions of an environment, such as `/e/ENV/TAG/.well-known/jwks.json`. */
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
@@ -26,27 +28,22 @@ export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) 
   /** The number of requests that wait for the store. `MAX_KEY_REQUESTS` limits them, because `MAX_CALLS` does not. */
   let waiting = 0;
 
-  const documentsOf = async (environment: EnvironmentName) => {
-    let isWaiting = false;
-    try {
-      return await sessions.published(environment, () => {
-        if (waiting >= MAX_KEY_REQUESTS)
-          throw new RefusalError({ kind: "overloaded", cause: "queue-full", retryAfterSeconds: 1 });
-        waiting++;
-        isWaiting = true;
-      });
-    } finally {
-      if (isWaiting) waiting--;
-    }
+  const limited: LimitedRead = async (read) => {
+    if (waiting >= MAX_KEY_REQUESTS)
+      throw new RefusalError({ kind: "overloaded", cause: "queue-full", retryAfterSeconds: 1 });
+    waiting++;
+    return read().finally(() => waiting--);
   };
 
   const serve = (environment: EnvironmentName, name: WellKnown) => async (request: HttpRequest) => {
-    const document = (await documentsOf(environment))?.[name];
+    const document = await sessions.published(environment, name, limited);
     if (!document) throw callError(Code.NotFound, NONE, { reason: "KEYS_NOT_FOUND" });
-    const cached = { ...headers, etag: document.etag, "cache-control": `public, max-age=${DOCUMENT_MAX_AGE_S}` };
-    if (isKnown(document.etag, request.headers)) return { status: 304, headers: cached, body: "" };
+    const body = `${JSON.stringify(document)}\n`;
+    const etag = etagOf(body);
+    const cached = { ...headers, etag, "cache-control": `public, max-age=${DOCUMENT_MAX_AGE_S}` };
+    if (isKnown(etag, request.headers)) return { status: 304, headers: cached, body: "" };
     const type = name === "jwks.json" ? "application/jwk-set+json" : "application/json";
-    return { status: 200, headers: { ...cached, "content-type": type }, body: document.text } satisfies HttpResponse;
+    return { status: 200, headers: { ...cached, "content-type": type }, body } satisfies HttpResponse;
   };
 
   return (path: string): Endpoint | undefined => {

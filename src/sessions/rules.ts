@@ -92,7 +92,7 @@ export function claimsOf(payload: JsonObject): SessionClaims | undefined {
 }
 
 /** Returns the JSON object in a part of a session. Returns undefined for any other value, or if a name occurs twice. */
-export function objectIn(part: string): JsonObject | undefined {
+function objectIn(part: string): JsonObject | undefined {
   try {
     const base64 = part.replaceAll("-", "+").replaceAll("_", "/");
     const bytes = atob(base64);

@@ -62,8 +62,6 @@ const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toStrin
 it("SessionVerifier returns the signed claims of a session", async () => {
   const session = await sign();
   expect(isSession(session)).toBe(true);
-  // The second check of the session uses the cached header.
-  expect(isSession(session)).toBe(true);
   expect(isSession(`${base64url({ alg: "ES256", typ: "JWT", kid: KID })}.e30.x`)).toBe(false);
   expect(isSession(`${base64url({ alg: "ES256", typ: "viewer+jwt", kid: "another" })}.e30.x`)).toBe(true);
   expect(await verify(session)).toEqual(CLAIMS);
@@ -73,8 +71,8 @@ it("SessionVerifier returns the signed claims of a session", async () => {
 it.each([
   "ugt_0000000000000000000000000000000000000000",
   "eyJ",
-  "eyJ.",
   "",
+  "eyJ.",
   "eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0.a.b.c.d",
   `${base64url({ typ: "JWT", alg: "ES256" })}.e30.x`,
   `eyJ${"A".repeat(9000)}`,
@@ -193,19 +191,14 @@ describe("the cache of verified sessions", () => {
 
 describe("the published documents", () => {
   it("contain the public keys, and no private keys", async () => {
-    const { text, etag } = jwksDocument([{ kid: KID, ...pair }]);
     const { x, y } = pair;
-    expect(JSON.parse(text)).toEqual({
+    expect(jwksDocument([{ kid: KID, ...pair }])).toEqual({
       keys: [{ kty: "EC", crv: "P-256", x, y, kid: KID, use: "sig", alg: "ES256" }],
     });
-    expect(text).not.toContain(pair.d);
-    expect(etag).toMatch(/^"[\w-]{22}"$/);
-    expect(jwksDocument([]).etag).not.toBe(etag);
   });
 
   it("contain the URL of the keys of an issuer", () => {
-    const { text } = discoveryDocument(ISSUER);
-    expect(JSON.parse(text)).toMatchObject({
+    expect(discoveryDocument(ISSUER)).toMatchObject({
       issuer: "https://groups.example.com/e/acme/Customer",
       jwks_uri: "https://groups.example.com/e/acme/Customer/.well-known/jwks.json",
       // OpenID Connect Discovery requires this member, and some clients refuse an empty list.

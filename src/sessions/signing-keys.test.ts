@@ -28,6 +28,8 @@ class OneEnvironment implements SigningKeyStore {
   }
 }
 
+const unlimited = <T>(read: () => Promise<T>) => read();
+
 let time = 1000;
 let store: OneEnvironment;
 let keys: SigningKeys;
@@ -90,11 +92,11 @@ it("SigningKeys signs with the keys of another worker that changed the keys at t
 it("SigningKeys caches no unknown names, so new keys appear immediately, and guesses evict no keys", async () => {
   const absent = store.set;
   const late = { name: "late", tag: undefined };
-  expect(await keys.published(late, () => {})).toEqual([]);
+  expect(await keys.published(late, unlimited)).toEqual([]);
   store.set = { ...absent, keys: await newKeys() };
-  expect(await keys.published(late, () => {})).toHaveLength(2);
-  expect(await keys.published(ENVIRONMENT, () => {})).toHaveLength(2);
-  const guess = (i: number) => keys.published({ name: `guess${i}`, tag: undefined }, () => {});
+  expect(await keys.published(late, unlimited)).toHaveLength(2);
+  expect(await keys.published(ENVIRONMENT, unlimited)).toHaveLength(2);
+  const guess = (i: number) => keys.published({ name: `guess${i}`, tag: undefined }, unlimited);
   for (let i = 0; i < 11_000; i++) expect(await guess(i)).toEqual([]);
   const refuse = () => expect.fail("it waits for the store");
   for (const environment of [late, ENVIRONMENT]) expect(await keys.published(environment, refuse)).toHaveLength(2);
@@ -102,12 +104,10 @@ it("SigningKeys caches no unknown names, so new keys appear immediately, and gue
 
 it("SigningKeys reads keys once for all waiting callers, but not for refused callers", async () => {
   store.set = { ...store.set, keys: await newKeys() };
-  const refuse = () => {
-    throw new RangeError("too many");
-  };
+  const refuse = () => Promise.reject(new RangeError("too many"));
   await expect(keys.published(ENVIRONMENT, refuse)).rejects.toThrow(RangeError);
   expect(store.reads).toBe(0);
-  const waiting = Array.from({ length: 50 }, () => keys.published(ENVIRONMENT, () => {}));
+  const waiting = Array.from({ length: 50 }, () => keys.published(ENVIRONMENT, unlimited));
   for (const found of await Promise.all(waiting)) expect(found).toHaveLength(2);
   expect(store.reads).toBe(1);
   // No caller waits for cached keys.
@@ -137,11 +137,11 @@ it("SigningKeys caches keys for API_TOKEN_CACHE without a subscription, and long
 it("without a subscription, SigningKeys publishes no keys that are older than API_TOKEN_CACHE", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   keys.setSubscribed(false);
-  const [first] = await keys.published(ENVIRONMENT, () => {});
+  const [first] = await keys.published(ENVIRONMENT, unlimited);
   const changed = await newKeys();
   store.set = { ...store.set, keys: changed };
   time += 6000;
-  const [second] = await keys.published(ENVIRONMENT, () => {});
+  const [second] = await keys.published(ENVIRONMENT, unlimited);
   expect(second?.kid).toBe(changed[0]?.kid);
   expect(second?.kid).not.toBe(first?.kid);
 });

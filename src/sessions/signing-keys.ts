@@ -53,6 +53,9 @@ class KnownKeys {
   }
 }
 
+/** Runs a read of the store, or rejects if too many reads run. */
+export type LimitedRead = <T>(read: () => Promise<T>) => Promise<T>;
+
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
   readonly environments: Pick<EnvironmentStore, "find">;
@@ -118,16 +121,18 @@ export class SigningKeys {
    * Returns the published keys of an environment, from the cache if possible. The result can be empty. Unauthenticated
    * clients can request any name. The service does not cache unknown names, so guesses evict no keys.
    *
-   * @param onWait called before the caller waits for the store. If `onWait` throws, this caller does not read the store
+   * @param limited runs each read of the store
    */
-  async published(environment: EnvironmentName, onWait: () => void): Promise<readonly SigningKey[]> {
-    let set = this.#cached(environment)?.set;
-    if (!set?.keys.length) {
-      onWait();
-      set = await this.#read(environment).then(({ set }) => set, unlessNotFound);
-      if (!set?.keys.length) await this.#deps.confirmMissing();
+  async published(environment: EnvironmentName, limited: LimitedRead): Promise<readonly SigningKey[]> {
+    let known = this.#cached(environment);
+    if (!known?.set.keys.length) {
+      known = await limited(async () => {
+        const read = await this.#read(environment).catch(unlessNotFound);
+        if (!read?.set.keys.length) await this.#deps.confirmMissing();
+        return read;
+      });
     }
-    return set ? statesOf(set.keys, set.now).map(({ key }) => key) : [];
+    return known ? statesOf(known.set.keys, known.set.now).map(({ key }) => key) : [];
   }
 
   /** Returns the keys with their current states, in the order in which they sign. */

@@ -9,11 +9,11 @@ import {
 } from "../domain/errors.ts";
 import type { JsonObject, UserGroupTarget, Viewer } from "../domain/user-group.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
-import { discoveryDocument, issuerOf, jwksDocument, type PublishedDocument } from "./documents.ts";
+import { discoveryDocument, issuerOf, jwksDocument } from "./documents.ts";
 import { MAX_SESSION_LENGTH, type SessionClaims } from "./rules.ts";
 import { SessionRefused } from "./session.ts";
 import { signSession } from "./signing.ts";
-import type { SigningKeys } from "./signing-keys.ts";
+import type { LimitedRead, SigningKeys } from "./signing-keys.ts";
 import { SessionVerifier } from "./verifier.ts";
 
 const DEFAULT_TTL_MS = 600_000;
@@ -116,18 +116,15 @@ export class ViewerSessions {
   }
 
   /**
-   * Returns the published documents of an environment. Returns undefined if the environment has never had a session.
+   * Returns a published document of an environment. Returns undefined if the environment has never had a session.
    *
-   * @param onWait see `SigningKeys.published`
+   * @param limited see `SigningKeys.published`
    * @throws PublicUrlMissing
    */
-  async published(
-    environment: EnvironmentName,
-    onWait: () => void,
-  ): Promise<{ readonly [path in WellKnown]: PublishedDocument } | undefined> {
-    const keys = await this.#keys.published(environment, onWait);
+  async published(environment: EnvironmentName, name: WellKnown, limited: LimitedRead): Promise<object | undefined> {
+    const keys = await this.#keys.published(environment, limited);
     if (keys.length === 0) return undefined;
-    return { "openid-configuration": discoveryDocument(this.#issuerOf(environment)), "jwks.json": jwksDocument(keys) };
+    return name === "jwks.json" ? jwksDocument(keys) : discoveryDocument(this.#issuerOf(environment));
   }
 
   async #verify(environment: Environment, session: string): Promise<SessionClaims> {

@@ -45,9 +45,13 @@ export class CachedFile {
 
   private async encode(encoding: Encoding | undefined): Promise<EncodedFile> {
     const bytes = await this.read();
-    const digest = hash("sha256", bytes, "base64url").slice(0, 22);
     if (encoding === undefined || bytes.byteLength < COMPRESS_MIN_BYTES)
-      return { encoding: undefined, etag: `"${digest}"`, body: bytes };
-    return { encoding, etag: `"${digest}-${encoding}"`, body: await ENCODINGS[encoding](bytes) };
+      return { encoding: undefined, etag: etagOf(bytes), body: bytes };
+    return { encoding, etag: etagOf(bytes, `-${encoding}`), body: await ENCODINGS[encoding](bytes) };
   }
+}
+
+/** Returns the etag of a content, with quotes (RFC 9110, 8.8.3). */
+export function etagOf(content: string | Buffer, suffix = ""): string {
+  return `"${hash("sha256", content, "base64url").slice(0, 22)}${suffix}"`;
 }
