@@ -15,26 +15,22 @@ export interface TokenKey {
   readonly lastEncryptTime: number | undefined;
 }
 
-/** The result of `reencrypt`. */
+/** Values for each kind of record with a secret that a key of `TOKEN_KEYS` encrypts. */
+export interface ByKind<T> {
+  readonly userGroups: T;
+  readonly signingKeys: T;
+  readonly webhooks: T;
+}
+
+/** The result of `reencrypt`. Only the first page contains signing keys and webhooks. */
 export interface Reencryption {
-  /** The number of groups, by the id of the key that encrypted their tokens before the call. */
-  readonly uses: ReadonlyMap<string, number>;
+  /** For each key, the numbers of records with a secret that this key encrypted before the call. */
+  readonly uses: ReadonlyMap<string, ByKind<number>>;
   /** The number of groups whose tokens the call encrypted again. */
   readonly count: number;
-  /** The ids of groups whose token cannot be decrypted. */
-  readonly failed: readonly string[];
+  /** The ids of records with a secret that cannot be decrypted. */
+  readonly failed: ByKind<readonly string[]>;
   readonly next: string | undefined;
-  /** The number of signing keys, by the id of the key that encrypted them. Empty except on the first page. */
-  readonly signingKeyUses: ReadonlyMap<string, number>;
-  /**
-   * For each key, the number of webhooks with a secret that this key encrypted before the call. Empty except on the
-   * first page.
-   */
-  readonly webhookUses: ReadonlyMap<string, number>;
-  /** The ids of webhooks whose secrets cannot be decrypted. Empty except on the first page. */
-  readonly failedWebhooks: readonly string[];
-  /** The ids of signing keys that cannot be decrypted. Empty except on the first page. */
-  readonly failedSigningKeys: readonly string[];
 }
 
 /** A store of the encryption keys of tokens. The store throws the errors of a `UserGroupStore`. */

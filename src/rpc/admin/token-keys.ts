@@ -25,21 +25,18 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
       const page = pageRequest(request, (id) => id.length <= MAX_ID_LENGTH, scope);
       if (page.after === "" && !request.validateOnly) await tokenKeys.recordReencryption(environment, call);
-      const found = await tokenKeys.reencrypt(environment, page, request.validateOnly);
-      const { uses, count, failed, next, signingKeyUses, failedSigningKeys, webhookUses, failedWebhooks } = found;
+      const { uses, count, failed, next } = await tokenKeys.reencrypt(environment, page, request.validateOnly);
       return {
-        tokenKeyUses: [...new Set([...uses.keys(), ...signingKeyUses.keys(), ...webhookUses.keys()])].map(
-          (tokenKeyId) => ({
-            tokenKeyId,
-            userGroupCount: BigInt(uses.get(tokenKeyId) ?? 0),
-            signingKeyCount: signingKeyUses.get(tokenKeyId) ?? 0,
-            webhookCount: webhookUses.get(tokenKeyId) ?? 0,
-          }),
-        ),
-        failedSigningKeyIds: [...failedSigningKeys],
-        failedWebhookIds: [...failedWebhooks],
+        tokenKeyUses: [...uses].map(([tokenKeyId, { userGroups, signingKeys, webhooks }]) => ({
+          tokenKeyId,
+          userGroupCount: BigInt(userGroups),
+          signingKeyCount: signingKeys,
+          webhookCount: webhooks,
+        })),
+        failedSigningKeyIds: [...failed.signingKeys],
+        failedWebhookIds: [...failed.webhooks],
         reencryptedCount: BigInt(count),
-        failedUserGroupIds: [...failed],
+        failedUserGroupIds: [...failed.userGroups],
         nextPageToken: nextPageToken(next, scope),
       };
     }),

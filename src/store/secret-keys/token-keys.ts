@@ -3,7 +3,7 @@ import { type Environment, environmentPath } from "../../domain/environment.ts";
 import { RecordUnreadable, TokenKeyInUse } from "../../domain/errors.ts";
 import type { PageRequest } from "../../domain/page.ts";
 import type { EnvironmentStore } from "../../domain/store.ts";
-import type { Reencryption, TokenKey, TokenKeyStore } from "../../domain/token-key.ts";
+import type { ByKind, Reencryption, TokenKey, TokenKeyStore } from "../../domain/token-key.ts";
 import { writeEvent } from "../audit.ts";
 import { StoreMisconfigured } from "../connection/errors.ts";
 import {
@@ -67,34 +67,42 @@ export class RedisTokenKeys implements TokenKeyStore {
 
   async reencrypt(environment: Environment, { after, size }: PageRequest, isDryRun: boolean): Promise<Reencryption> {
     const { client, cipher } = this.#deps;
-    const isFirst = after === "";
-    const signingKeys = isFirst ? await this.#signingKeys.reencrypt(environment, isDryRun) : { uses: [], failed: [] };
-    const signing = { signingKeyUses: countsOf(signingKeys.uses), failedSigningKeys: signingKeys.failed };
-    const webhooks = isFirst ? await reencryptWebhooks(this.#deps, environment, isDryRun) : { uses: [], failed: [] };
-    const sealed = { webhookUses: countsOf(webhooks.uses), failedWebhooks: webhooks.failed };
-    const uses: string[] = [];
-    const failed: string[] = [];
-    let count = 0;
+    const uses = new Map<string, ByKind<number>>();
+    const failed: ByKind<string[]> = { userGroups: [], signingKeys: [], webhooks: [] };
+    const add = (kind: keyof ByKind<unknown>, found: { readonly uses: string[]; readonly failed: string[] }) => {
+      for (const keyId of found.uses) {
+        const use = uses.get(keyId) ?? { userGroups: 0, signingKeys: 0, webhooks: 0 };
+        uses.set(keyId, { ...use, [kind]: use[kind] + 1 });
+      }
+      failed[kind].push(...found.failed);
+    };
+    if (after === "") {
+      add("signingKeys", await this.#signingKeys.reencrypt(environment, isDryRun));
+      add("webhooks", await reencryptWebhooks(this.#deps, environment, isDryRun));
+    }
     const { ids, next } = await listIds(client, environment, { after, prefix: "", size });
+    const groups: { uses: string[]; failed: string[] } = { uses: [], failed: [] };
     const needing: [string, StoredRecord][] = [];
     const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS };
     for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
       // If the record is empty, the group was deleted after its id was read.
       if (isEmpty(record)) continue;
       const keyId = record[FIELD.keyId] ?? "";
-      uses.push(keyId);
+      groups.uses.push(keyId);
       if (keyId !== cipher.currentKeyId) needing.push([id, record]);
     }
+    let count = 0;
     const reencrypt = async ([id, record]: [string, StoredRecord]) => {
       try {
         if (await this.#reencryptOne(environment, id, record)) count++;
       } catch (error) {
         if (!(error instanceof RecordUnreadable)) throw error;
-        failed.push(id);
+        groups.failed.push(id);
       }
     };
     if (!isDryRun) for await (const _ of inBatches(needing, ENCRYPTED_AT_ONCE, reencrypt));
-    return { ...signing, ...sealed, uses: countsOf(uses), count, failed, next };
+    add("userGroups", groups);
+    return { uses, count, failed, next };
   }
 
   async recordReencryption(environment: Environment, by: ChangeBy): Promise<void> {
@@ -159,9 +167,7 @@ export class RedisTokenKeys implements TokenKeyStore {
         for (let after: string | undefined = ""; after !== undefined; ) {
           if (performance.now() > end) return { isComplete: false };
           const page: Reencryption = await this.reencrypt(environment, { after, size: PAGE_SIZE }, true);
-          const keyId = keyIds.find((id) =>
-            [page.uses, page.signingKeyUses, page.webhookUses].some((uses) => uses.has(id)),
-          );
+          const keyId = keyIds.find((id) => page.uses.has(id));
           if (keyId) return { use: { keyId, path: environmentPath(environment) }, isComplete: false };
           after = page.next;
         }
@@ -185,10 +191,4 @@ export class RedisTokenKeys implements TokenKeyStore {
     });
     return state === "done";
   }
-}
-
-function countsOf(ids: readonly string[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
-  return counts;
 }

@@ -16,11 +16,7 @@ import { recordsFrom } from "../webhooks/webhooks.ts";
  * @returns `uses`: for each webhook, the ids of the keys that encrypted its secrets before this call. An id occurs at
  *   most once per webhook. `failed`: the ids of webhooks with a secret that cannot be decrypted
  */
-export async function reencryptWebhooks(
-  { client, cipher }: GroupDeps,
-  environment: Environment,
-  isDryRun: boolean,
-): Promise<{ readonly uses: readonly string[]; readonly failed: readonly string[] }> {
+export async function reencryptWebhooks({ client, cipher }: GroupDeps, environment: Environment, isDryRun: boolean) {
   const { number } = environment;
   const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(number) });
   const now = Number(answer[1]);

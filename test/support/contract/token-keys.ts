@@ -45,9 +45,9 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     const found = { uses: {} as Record<string, number>, count: 0, failed: [] as string[], pages: 0 };
     for (let after: string | undefined = ""; after !== undefined; found.pages++) {
       const page = await keysFor(ring).reencrypt(environment, { after, size }, isDryRun);
-      for (const [id, count] of page.uses) found.uses[id] = (found.uses[id] ?? 0) + count;
+      for (const [id, { userGroups }] of page.uses) found.uses[id] = (found.uses[id] ?? 0) + userGroups;
       found.count += page.count;
-      found.failed.push(...page.failed);
+      found.failed.push(...page.failed.userGroups);
       after = page.next;
     }
     return found;

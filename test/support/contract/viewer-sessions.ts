@@ -272,13 +272,14 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect(lost.keys.map(({ d }) => d)).toEqual([undefined, undefined]);
       await fails(tokenKeysWith([NEXT]).requireUnneeded(["k1"]), StoreMisconfigured);
       const page = { after: "", size: 1000 };
+      const use = { userGroups: 0, signingKeys: 1, webhooks: 0 };
       const dry = await tokenKeysWith([NEXT]).reencrypt(environment, page, true);
-      expect([[...dry.signingKeyUses], dry.failedSigningKeys]).toEqual([[["k1", 1]], [key.kid]]);
+      expect([[...dry.uses], dry.failed.signingKeys]).toEqual([[["k1", use]], [key.kid]]);
       await tokenKeysWith([NEXT, ...RING]).reencrypt(environment, page, false);
       const read = await keysWith([NEXT]).read(environment);
       expect(read.keys.map(shown)).toContainEqual(shown(key));
       const after = await tokenKeysWith([NEXT]).reencrypt(environment, page, false);
-      expect([[...after.signingKeyUses], after.failedSigningKeys]).toEqual([[["k2", 1]], []]);
+      expect([[...after.uses], after.failed.signingKeys]).toEqual([[["k2", use]], []]);
     });
 
     it("are not re-encrypted if another call changes them at the same time", async () => {

@@ -155,12 +155,12 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       const keys = (held = ring) => new RedisTokenKeys({ ...depsOf(held), environments: testEnvironments(client()) });
       const page = { after: "", size: 100 };
       const lost = await keys([NEXT]).reencrypt(environment, page, false);
-      expect(lost.failedWebhooks).toEqual([webhook.id]);
+      expect(lost.failed.webhooks).toEqual([webhook.id]);
       const dry = await keys().reencrypt(environment, page, true);
-      expect([...dry.webhookUses]).toEqual([["k1", 1]]);
+      expect([...dry.uses].map(([keyId, use]) => [keyId, use.webhooks])).toEqual([["k1", 1]]);
       await keys().reencrypt(environment, page, false);
       const done = await keys().reencrypt(environment, page, true);
-      expect([...done.webhookUses]).toEqual([["k2", 1]]);
+      expect([...done.uses].map(([keyId, use]) => [keyId, use.webhooks])).toEqual([["k2", 1]]);
       const target = await deliveries([NEXT]).claim(claimOf(environment, webhook));
       expect(target?.secrets).toEqual(before.secrets);
       expect(target?.secrets).toHaveLength(2);

@@ -32,7 +32,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
   runs(check, shell, async (session) => {
     const task = await openTask(session, "read");
     const { tokenKeys } = await task.admin.listTokenKeys({});
-    const { uses } = await pass(session, task, { validateOnly: true });
+    const { uses } = await pass(session, task, true);
     for (const { id } of tokenKeys) if (!uses.has(id)) uses.set(id, 0n);
     const rows = [...uses].map(([tokenKeyId, userGroupCount]) =>
       create(TokenKeyUseSchema, { tokenKeyId, userGroupCount }),
@@ -56,7 +56,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     const { tokenKeys, readTime } = await task.admin.listTokenKeys({});
     const current = tokenKeys.find(({ primary }) => primary)?.id ?? "";
     session.out.note(`The first key of TOKEN_KEYS is ${current}.`);
-    const { looked, reencrypted, failed } = await pass(session, task, { validateOnly: false });
+    const { looked, reencrypted, failed } = await pass(session, task, false);
     const retired: string[] = [];
     const say = async (text: string) => session.out.isJson || (await session.out.line(text));
     await say(`Read ${looked} user groups, and encrypted ${reencrypted} tokens with the key ${current}.`);
@@ -92,58 +92,44 @@ export const keysCommands: DefineCommand = (keys, shell) => {
   });
 };
 
-interface Pass {
-  /** For each key, the number of tokens that were encrypted with this key before the pass. */
-  readonly uses: Map<string, bigint>;
-  looked: bigint;
-  reencrypted: bigint;
-  /**
-   * Descriptions of the groups, signing keys and webhooks whose secrets cannot be decrypted. Each description contains
-   * the environment.
-   */
-  readonly failed: string[];
-}
-
-/** Encrypts the tokens of all environments again. If `validateOnly` is set, only counts the tokens of each key. */
-async function pass(session: Session, task: Task, { validateOnly }: { readonly validateOnly: boolean }): Promise<Pass> {
-  const found: Pass = { uses: new Map(), looked: 0n, reencrypted: 0n, failed: [] };
-  const environments = await environmentNames(task.admin);
-  await continuable(session, task, CONTINUE, async () => {
-    for (const environment of environments) await passOver(environment, task, { found, validateOnly });
-  });
-  return found;
-}
-
-async function passOver(
-  environment: EnvironmentName,
-  { adminOnce, patience, progress }: Task,
-  { found, validateOnly }: { readonly found: Pass; readonly validateOnly: boolean },
-): Promise<void> {
-  const name = formatEnvironmentName(environment);
+/**
+ * Encrypts the tokens of all environments again. If `validateOnly` is set, only counts the tokens of each key.
+ *
+ * @returns `uses`: for each key, the number of tokens that this key encrypted before the pass. `failed`: descriptions
+ *   of the groups, signing keys and webhooks whose secrets cannot be decrypted, with their environments
+ */
+async function pass(session: Session, task: Task, validateOnly: boolean) {
+  const { adminOnce, patience, progress } = task;
+  const uses = new Map<string, bigint>();
+  const failed: string[] = [];
+  let [looked, reencrypted] = [0n, 0n];
   const list: typeof adminOnce.reencryptUserGroupTokens = (request) =>
     patiently(patience, () => adminOnce.reencryptUserGroupTokens(request));
-  try {
+  const passOver = async (environment: EnvironmentName) => {
+    const name = formatEnvironmentName(environment);
     for await (const page of pages(list, { environment, validateOnly, pageSize: MAX_PAGE_SIZE })) {
       for (const { tokenKeyId, userGroupCount } of page.tokenKeyUses) {
-        found.uses.set(tokenKeyId, (found.uses.get(tokenKeyId) ?? 0n) + userGroupCount);
-        found.looked += userGroupCount;
+        uses.set(tokenKeyId, (uses.get(tokenKeyId) ?? 0n) + userGroupCount);
+        looked += userGroupCount;
       }
-      found.reencrypted += page.reencryptedCount;
-      for (const id of page.failedUserGroupIds) found.failed.push(`${name} ${id}`);
-      for (const id of page.failedSigningKeyIds)
-        found.failed.push(
-          `${name} (the signing key ${id}: to replace this key, run ugs signing-key rotate --end-sessions)`,
-        );
-      for (const id of page.failedWebhookIds)
-        found.failed.push(
-          `${name} (the secrets of the webhook ${id}: delete this webhook, and create another webhook)`,
-        );
-      progress.show({ groups: Number(found.looked), fraction: undefined });
+      reencrypted += page.reencryptedCount;
+      failed.push(
+        ...page.failedUserGroupIds.map((id) => `${name} ${id}`),
+        ...page.failedSigningKeyIds.map((id) => `${name} (the signing key ${id})`),
+        ...page.failedWebhookIds.map((id) => `${name} (the webhook ${id})`),
+      );
+      progress.show({ groups: Number(looked), fraction: undefined });
     }
-  } catch (error) {
-    // Ignore an environment that was deleted during the pass.
-    if (reasonOf(error) !== "ENVIRONMENT_NOT_FOUND") throw error;
-  }
+  };
+  const environments = await environmentNames(task.admin);
+  await continuable(session, task, CONTINUE, async () => {
+    for (const environment of environments)
+      await passOver(environment).catch((error: unknown) => {
+        // Ignore an environment that was deleted during the pass.
+        if (reasonOf(error) !== "ENVIRONMENT_NOT_FOUND") throw error;
+      });
+  });
+  return { uses, failed, looked, reencrypted };
 }
 
 function newId(): string {
