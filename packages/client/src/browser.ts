@@ -124,11 +124,12 @@ export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessio
 
 class Source implements ViewerSessionSource {
   readonly #options: ViewerSessionOptions;
+  /** Aborted by `dispose`. Its signal removes the listeners. */
+  readonly #disposal = new AbortController();
   #held: Held | undefined;
   #last: string | undefined;
   #error: ViewerSessionUnavailable | undefined;
   #failures = 0;
-  #isDisposed = false;
   #inFlight: Promise<string> | undefined;
   #abort: AbortController | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -136,10 +137,10 @@ class Source implements ViewerSessionSource {
 
   constructor(options: ViewerSessionOptions) {
     this.#options = options;
-    document.addEventListener("visibilitychange", this.#onVisible);
+    const { signal } = this.#disposal;
+    document.addEventListener("visibilitychange", this.#onVisible, { signal });
     // Browsers send `pageshow` when they show a cached page again, and `online` when the network is back.
-    addEventListener("pageshow", this.#onVisible);
-    addEventListener("online", this.#onVisible);
+    for (const type of ["pageshow", "online"]) addEventListener(type, this.#onVisible, { signal });
     this.#refreshQuietly();
   }
 
@@ -163,19 +164,17 @@ class Source implements ViewerSessionSource {
   }
 
   dispose(): void {
-    if (this.#isDisposed) return;
-    this.#isDisposed = true;
-    document.removeEventListener("visibilitychange", this.#onVisible);
-    removeEventListener("pageshow", this.#onVisible);
-    removeEventListener("online", this.#onVisible);
+    const { signal } = this.#disposal;
+    if (signal.aborted) return;
+    this.#disposal.abort(new ViewerSessionUnavailable("the source of viewer sessions was disposed of"));
     clearTimeout(this.#timer);
     this.#held = undefined;
-    this.#abort?.abort(disposed());
+    this.#abort?.abort(signal.reason);
     this.#tell();
   }
 
   #status(held: Held | undefined): ViewerSessionState["status"] {
-    if (this.#isDisposed) return "disposed";
+    if (this.#disposal.signal.aborted) return "disposed";
     if (held) return this.#error ? "stale" : "ready";
     return this.#error ? "failed" : "loading";
   }
@@ -187,7 +186,7 @@ class Source implements ViewerSessionSource {
 
   /** Renews the session if it is due. While the machine slept or the page was hidden, timers may have stopped. */
   readonly #onVisible = () => {
-    if (document.visibilityState !== "visible" || this.#isDisposed) return;
+    if (document.visibilityState !== "visible") return;
     const held = this.#current();
     if (!held || this.#error || age(held) >= REFRESH_AT * held.lifeMs) this.#refreshQuietly();
   };
@@ -198,12 +197,13 @@ class Source implements ViewerSessionSource {
   }
 
   #refresh(): Promise<string> {
-    if (this.#isDisposed) return Promise.reject(disposed());
+    const { signal } = this.#disposal;
+    if (signal.aborted) return Promise.reject(signal.reason);
     clearTimeout(this.#timer);
     this.#inFlight ??= this.#request().finally(() => {
       this.#inFlight = undefined;
       this.#abort = undefined;
-      if (this.#isDisposed) return;
+      if (signal.aborted) return;
       this.#wait();
       this.#tell();
     });
@@ -274,10 +274,6 @@ class Source implements ViewerSessionSource {
       reportError(error);
     }
   }
-}
-
-function disposed(): ViewerSessionUnavailable {
-  return new ViewerSessionUnavailable("the source of viewer sessions was disposed of");
 }
 
 /** Returns the age of a session in milliseconds. If the two clocks differ, returns the higher age. */
