@@ -1,16 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { MAX_HEADER_LENGTH, TYPE } from "./rules.ts";
 
-type SessionRefusal = "malformed" | "other-environment" | "unknown-key" | "signature" | "expired" | "too-early";
-
-export class SessionRefused extends Error {
-  readonly refusal: SessionRefusal;
-  constructor(refusal: SessionRefusal) {
-    super(`the session is refused: ${refusal}`);
-    this.refusal = refusal;
-  }
-}
-
 export function newKeyId(): string {
   return randomBytes(16).toString("base64url");
 }

@@ -1,20 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { type Environment, type EnvironmentName, formatEnvironmentName } from "../domain/environment.ts";
-import {
-  PublicUrlMissing,
-  UserGroupSuspended,
-  ViewerSessionExpired,
-  ViewerSessionInvalid,
-  ViewerSessionTooLarge,
-} from "../domain/errors.ts";
+import { PublicUrlMissing, UserGroupSuspended, ViewerSessionInvalid, ViewerSessionTooLarge } from "../domain/errors.ts";
 import type { JsonObject, UserGroupTarget, Viewer } from "../domain/user-group.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
 import { discoveryDocument, issuerOf, jwksDocument } from "./documents.ts";
 import { MAX_SESSION_LENGTH, type SessionClaims } from "./rules.ts";
-import { SessionRefused } from "./session.ts";
 import { signSession } from "./signing.ts";
 import type { LimitedRead, SigningKeys } from "./signing-keys.ts";
-import { SessionVerifier } from "./verifier.ts";
+import { FAULTS, SessionVerifier } from "./verifier.ts";
 
 const DEFAULT_TTL_MS = 600_000;
 
@@ -108,8 +101,10 @@ export class ViewerSessions {
     environment: Environment,
     { session, audience }: { readonly session: string; readonly audience: string },
   ): Promise<{ readonly viewer: Viewer; readonly claims: ViewerSessionClaims }> {
-    const claims = await this.#verify(environment, session);
-    if (audience !== "" && claims.aud !== audience) throw new ViewerSessionInvalid(FAULTS["other-audience"]);
+    const issuer = this.#issuerOf(environment);
+    const keyOf = (kid: string) => this.#keys.keyOf(environment, kid);
+    const claims = await this.#verifier.verify(session, { issuer, keyOf });
+    if (audience !== "" && claims.aud !== audience) throw new ViewerSessionInvalid(FAULTS.otherAudience);
     const { sub: providedId, tid: teamId, gen: generation, vid: viewerId } = claims;
     const viewer = await store.resolveSession(environment, { providedId, teamId, generation, viewerId });
     return { viewer, claims };
@@ -127,17 +122,6 @@ export class ViewerSessions {
     return name === "jwks.json" ? jwksDocument(keys) : discoveryDocument(this.#issuerOf(environment));
   }
 
-  async #verify(environment: Environment, session: string): Promise<SessionClaims> {
-    const issuer = this.#issuerOf(environment);
-    const keyOf = (kid: string) => this.#keys.keyOf(environment, kid);
-    try {
-      return await this.#verifier.verify(session, { issuer, keyOf }, Date.now);
-    } catch (error) {
-      if (!(error instanceof SessionRefused)) throw error;
-      throw error.refusal === "expired" ? new ViewerSessionExpired() : new ViewerSessionInvalid(FAULTS[error.refusal]);
-    }
-  }
-
   #issuerOf(environment: EnvironmentName): string {
     if (this.publicUrl === undefined) throw new PublicUrlMissing();
     return issuerOf(this.publicUrl, formatEnvironmentName(environment));
@@ -146,16 +130,6 @@ export class ViewerSessions {
 
 /** The names of the documents of an issuer, below `/.well-known/`. */
 export type WellKnown = "openid-configuration" | "jwks.json";
-
-const FAULTS: { readonly [refusal in Exclude<SessionRefused["refusal"], "expired"> | "other-audience"]: string } = {
-  malformed: "this is not a complete viewer session of this service: it was cut or changed, or is another kind of JWT",
-  "other-environment":
-    "the viewer session belongs to another environment than the API token, or was created with another PUBLIC_URL",
-  "unknown-key": "the key of the viewer session is unknown in this environment, or was removed",
-  signature: "the signature of the viewer session is invalid: the session was changed",
-  "too-early": "the viewer session was created in the future: the clocks of two machines differ by more than 5 seconds",
-  "other-audience": "the viewer session has another audience than the request",
-};
 
 function pickedFrom(properties: JsonObject = {}, keys: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(properties).filter(([key]) => keys.includes(key)));
