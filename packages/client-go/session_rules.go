@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -124,6 +126,7 @@ var (
 	// Then halfEscape matches only a surrogate that is not part of a pair.
 	wholeEscapes = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 	halfEscape   = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
+	quoted       = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 )
 
 // readObject parses a JSON object. readObject rejects duplicate names and invalid UTF-8, which [encoding/json] accepts.
@@ -132,57 +135,38 @@ func readObject(part string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !json.Valid(text) || !utf8.Valid(text) || halfEscape.Match(wholeEscapes.ReplaceAll(text, []byte(" "))) {
+	if !utf8.Valid(text) || halfEscape.Match(wholeEscapes.ReplaceAll(text, []byte(" "))) {
 		return nil, errNoJSON
 	}
-	value, err := readValue(json.NewDecoder(bytes.NewReader(text)), 0)
-	if err != nil {
+	// Unmarshal also fails for a number that is too large for a float64.
+	var object map[string]any
+	if err := json.Unmarshal(text, &object); err != nil {
 		return nil, err
 	}
-	object, ok := value.(map[string]any)
-	if !ok {
+	// Each member has one colon outside of strings. If a name occurs twice, the parsed object has fewer members than the
+	// text has colons.
+	members, ok := membersIn(object, 0)
+	if !ok || object == nil || members != bytes.Count(quoted.ReplaceAll(text, nil), []byte(":")) {
 		return nil, errNoJSON
 	}
 	return object, nil
 }
 
-func readValue(decoder *json.Decoder, depth int) (any, error) {
-	// Decoder.Token also fails for a number that is too large for a float64.
-	token, err := decoder.Token()
-	if err != nil {
-		return nil, err
+// membersIn counts the members of all objects in a parsed value. ok is false if the value is nested too deeply.
+func membersIn(value any, depth int) (count int, ok bool) {
+	var parts []any
+	switch value := value.(type) {
+	case map[string]any:
+		count, parts = len(value), slices.Collect(maps.Values(value))
+	case []any:
+		parts = value
+	default:
+		return 0, true
 	}
-	delim, ok := token.(json.Delim)
-	if !ok {
-		return token, nil
+	ok = depth <= maxClaimDepth
+	for _, part := range parts {
+		more, fits := membersIn(part, depth+1)
+		count, ok = count+more, ok && fits
 	}
-	if depth > maxClaimDepth {
-		return nil, errNoJSON
-	}
-	object, list := map[string]any{}, []any{}
-	for decoder.More() {
-		name := ""
-		if delim == '{' {
-			token, err := decoder.Token()
-			if err != nil {
-				return nil, err
-			}
-			name = token.(string)
-		}
-		value, err := readValue(decoder, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		if _, twice := object[name]; twice && delim == '{' {
-			return nil, errNoJSON
-		}
-		object[name], list = value, append(list, value)
-	}
-	if _, err := decoder.Token(); err != nil {
-		return nil, err
-	}
-	if delim == '{' {
-		return object, nil
-	}
-	return list, nil
+	return count, ok
 }
