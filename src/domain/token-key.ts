@@ -43,12 +43,10 @@ export interface TokenKeyStore {
    * same time, this call skips the token. The call for the first page encrypts the signing keys and the secrets of
    * webhooks as well. A group that exists from the first to the last page is on exactly one page.
    *
-   * @param isDryRun whether the call only counts, and changes nothing
+   * @param by the author of the audit event, which the call for the first page writes. If undefined, the call only
+   *   counts, and changes nothing
    */
-  reencrypt(environment: Environment, page: PageRequest, isDryRun: boolean): Promise<Reencryption>;
-
-  /** Writes the audit event after the tokens of an environment were encrypted again. */
-  recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
+  reencrypt(environment: Environment, page: PageRequest, by: ChangeBy | undefined): Promise<Reencryption>;
 
   /**
    * Retires a key: records that no data is encrypted with the key. Before that, searches for data that needs the key.

@@ -65,7 +65,6 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
  */
 export class TokenCipher {
   #ring: readonly RingKey[] = [];
-  #keyIdList = "";
   #keys = new WeakMap<EnvironmentNumber, ReadonlyMap<string, KeyObject>>();
 
   constructor(ring: readonly RingKey[]) {
@@ -76,7 +75,6 @@ export class TokenCipher {
   use(ring: readonly RingKey[]): void {
     if (ring[0] === undefined) throw new TypeError("a key ring needs a key");
     this.#ring = ring;
-    this.#keyIdList = `,${ring.map(({ id }) => id).join(",")},`;
     this.#keys = new WeakMap();
   }
 
@@ -90,7 +88,7 @@ export class TokenCipher {
 
   /** The ids of the keys, for scripts. A comma precedes and follows each id. */
   get keyIdList(): string {
-    return this.#keyIdList;
+    return `,${this.#ring.map(({ id }) => id).join(",")},`;
   }
 
   /** Encrypts a token. @param digest the `tokenDigest` of the token. The nonce is a part of this digest */

@@ -24,8 +24,8 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     reencryptUserGroupTokens: environmentRpc(environments)(async (environment, request, call) => {
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
       const page = pageRequest(request, (id) => id.length <= MAX_ID_LENGTH, scope);
-      if (page.after === "" && !request.validateOnly) await tokenKeys.recordReencryption(environment, call);
-      const { uses, count, failed, next } = await tokenKeys.reencrypt(environment, page, request.validateOnly);
+      const by = request.validateOnly ? undefined : call;
+      const { uses, count, failed, next } = await tokenKeys.reencrypt(environment, page, by);
       return {
         tokenKeyUses: [...uses].map(([tokenKeyId, { userGroups, signingKeys, webhooks }]) => ({
           tokenKeyId,

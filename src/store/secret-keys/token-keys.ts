@@ -65,8 +65,9 @@ export class RedisTokenKeys implements TokenKeyStore {
     return { keys, readTime: now };
   }
 
-  async reencrypt(environment: Environment, { after, size }: PageRequest, isDryRun: boolean): Promise<Reencryption> {
-    const { client, cipher } = this.#deps;
+  async reencrypt(environment: Environment, { after, size }: PageRequest, by?: ChangeBy): Promise<Reencryption> {
+    const { client, cipher, audit } = this.#deps;
+    const isDryRun = by === undefined;
     const uses = new Map<string, ByKind<number>>();
     const failed: ByKind<string[]> = { userGroups: [], signingKeys: [], webhooks: [] };
     const add = (kind: keyof ByKind<unknown>, found: { readonly uses: string[]; readonly failed: string[] }) => {
@@ -77,6 +78,7 @@ export class RedisTokenKeys implements TokenKeyStore {
       failed[kind].push(...found.failed);
     };
     if (after === "") {
+      if (by) await writeEvent({ client, audit, environment, by }, { subject: "", changedFields: "token" });
       add("signingKeys", await this.#signingKeys.reencrypt(environment, isDryRun));
       add("webhooks", await reencryptWebhooks(this.#deps, environment, isDryRun));
     }
@@ -105,16 +107,11 @@ export class RedisTokenKeys implements TokenKeyStore {
     return { uses, count, failed, next };
   }
 
-  async recordReencryption(environment: Environment, by: ChangeBy): Promise<void> {
-    const { client, audit } = this.#deps;
-    await writeEvent({ client, audit, environment, by }, { subject: "", changedFields: "token" });
-  }
-
   async retire(keyId: string, since: number): Promise<void> {
     if (keyId === this.#deps.cipher.currentKeyId)
       throw new TokenKeyInUse("it is the first key of TOKEN_KEYS, which encrypts tokens");
-    const { use } = await this.#findUse([keyId]);
-    if (use) throw new TokenKeyInUse(`${use.path} needs the key; re-encrypt every environment`);
+    const use = await this.#findUse([keyId]);
+    if (typeof use === "object") throw new TokenKeyInUse(`${use.path} needs the key; re-encrypt every environment`);
     await this.#remove(keyId, since);
   }
 
@@ -126,9 +123,12 @@ export class RedisTokenKeys implements TokenKeyStore {
    */
   async requireUnneeded(keyIds: readonly string[]): Promise<void> {
     if (keyIds.length === 0) return;
-    const { use, isComplete } = await this.#findUse(keyIds);
-    if (!isComplete) {
-      const lacks = use ? `${use.keyId}, which ${use.path} needs` : `${keyIds.join(", ")}, which environments may need`;
+    const use = await this.#findUse(keyIds);
+    if (use) {
+      const lacks =
+        typeof use === "object"
+          ? `${use.keyId}, which ${use.path} needs`
+          : `${keyIds.join(", ")}, which environments may need`;
       throw new StoreMisconfigured(
         `TOKEN_KEYS lacks ${lacks}; add the key after the other keys. Remove the key only after 'ugs keys rotate' has reported that no token needs the key. If you have lost the key, the tokens that it encrypted are lost; to start without these tokens, run: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
       );
@@ -156,25 +156,25 @@ export class RedisTokenKeys implements TokenKeyStore {
     );
   }
 
-  /** Searches for an environment that needs one of the keys. `isComplete` is true if no environment needs one. */
+  /** Searches for an environment that needs one of the keys. Undefined if no environment needs one. */
   async #findUse(
     keyIds: readonly string[],
-  ): Promise<{ readonly use?: { readonly keyId: string; readonly path: string }; readonly isComplete: boolean }> {
+  ): Promise<{ readonly keyId: string; readonly path: string } | "late" | undefined> {
     const end = performance.now() + SEARCH_MS;
     for (let path: string | undefined = ""; path !== undefined; ) {
       const { items, next } = await this.#deps.environments.list({ after: path, size: PAGE_SIZE });
       for (const environment of items.filter(({ deleteTime }) => deleteTime === undefined)) {
         for (let after: string | undefined = ""; after !== undefined; ) {
-          if (performance.now() > end) return { isComplete: false };
-          const page: Reencryption = await this.reencrypt(environment, { after, size: PAGE_SIZE }, true);
+          if (performance.now() > end) return "late";
+          const page: Reencryption = await this.reencrypt(environment, { after, size: PAGE_SIZE });
           const keyId = keyIds.find((id) => page.uses.has(id));
-          if (keyId) return { use: { keyId, path: environmentPath(environment) }, isComplete: false };
+          if (keyId !== undefined) return { keyId, path: environmentPath(environment) };
           after = page.next;
         }
       }
       path = next;
     }
-    return { isComplete: true };
+    return undefined;
   }
 
   /** Encrypts a token with the first key. Returns false if another call has deleted the group or changed its token. */

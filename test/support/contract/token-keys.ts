@@ -8,7 +8,7 @@ import { REPLACE_FIELDS } from "../../../src/store/scripts.ts";
 import { checkTokenKeys, noteKeyUse } from "../../../src/store/secret-keys/ring.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
 import { damageToken, loseRecordedKeys, recordedCheckValues, setKeyUse } from "../stored-state.ts";
-import { AUDIT } from "../stores.ts";
+import { AUDIT, BY } from "../stores.ts";
 import {
   byId,
   type ContractContext,
@@ -44,7 +44,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
   const pass = async (environment: Environment, { ring = [NEXT, OLD], size = 7, isDryRun = false } = {}) => {
     const found = { uses: {} as Record<string, number>, count: 0, failed: [] as string[], pages: 0 };
     for (let after: string | undefined = ""; after !== undefined; found.pages++) {
-      const page = await keysFor(ring).reencrypt(environment, { after, size }, isDryRun);
+      const page = await keysFor(ring).reencrypt(environment, { after, size }, isDryRun ? undefined : BY);
       for (const [id, { userGroups }] of page.uses) found.uses[id] = (found.uses[id] ?? 0) + userGroups;
       found.count += page.count;
       found.failed.push(...page.failed.userGroups);
@@ -162,7 +162,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       };
       const held = heldUpAt(client(), REPLACE_FIELDS.name, rotate);
       const all = { after: "", size: 7 };
-      expect(await keysOn(held, [NEXT, OLD], []).reencrypt(environment, all, false)).toMatchObject({ count: 0 });
+      expect(await keysOn(held, [NEXT, OLD], []).reencrypt(environment, all, BY)).toMatchObject({ count: 0 });
       const keys = keysFor([NEXT, OLD], environment);
       await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs the key`);
       expect(await pass(environment)).toMatchObject({ count: 1 });

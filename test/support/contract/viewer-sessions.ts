@@ -273,12 +273,12 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       await fails(tokenKeysWith([NEXT]).requireUnneeded(["k1"]), StoreMisconfigured);
       const page = { after: "", size: 1000 };
       const use = { userGroups: 0, signingKeys: 1, webhooks: 0 };
-      const dry = await tokenKeysWith([NEXT]).reencrypt(environment, page, true);
+      const dry = await tokenKeysWith([NEXT]).reencrypt(environment, page, undefined);
       expect([[...dry.uses], dry.failed.signingKeys]).toEqual([[["k1", use]], [key.kid]]);
-      await tokenKeysWith([NEXT, ...RING]).reencrypt(environment, page, false);
+      await tokenKeysWith([NEXT, ...RING]).reencrypt(environment, page, BY);
       const read = await keysWith([NEXT]).read(environment);
       expect(read.keys.map(shown)).toContainEqual(shown(key));
-      const after = await tokenKeysWith([NEXT]).reencrypt(environment, page, false);
+      const after = await tokenKeysWith([NEXT]).reencrypt(environment, page, BY);
       expect([[...after.uses], after.failed.signingKeys]).toEqual([[["k2", use]], []]);
     });
 

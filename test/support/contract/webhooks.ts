@@ -154,12 +154,12 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       const before = await webhooks().beginTest(environment, webhook.id);
       const keys = (held = ring) => new RedisTokenKeys({ ...depsOf(held), environments: testEnvironments(client()) });
       const page = { after: "", size: 100 };
-      const lost = await keys([NEXT]).reencrypt(environment, page, false);
+      const lost = await keys([NEXT]).reencrypt(environment, page, BY);
       expect(lost.failed.webhooks).toEqual([webhook.id]);
-      const dry = await keys().reencrypt(environment, page, true);
+      const dry = await keys().reencrypt(environment, page, undefined);
       expect([...dry.uses].map(([keyId, use]) => [keyId, use.webhooks])).toEqual([["k1", 1]]);
-      await keys().reencrypt(environment, page, false);
-      const done = await keys().reencrypt(environment, page, true);
+      await keys().reencrypt(environment, page, BY);
+      const done = await keys().reencrypt(environment, page, undefined);
       expect([...done.uses].map(([keyId, use]) => [keyId, use.webhooks])).toEqual([["k2", 1]]);
       const target = await deliveries([NEXT]).claim(claimOf(environment, webhook));
       expect(target?.secrets).toEqual(before.secrets);
