@@ -122,13 +122,18 @@ export class TokenCipher {
     return `${keyId}.${Buffer.concat([nonce, text]).toString("base64url")}`;
   }
 
-  /** @throws RecordUnreadable if the ring lacks the key, or if `seal` got another environment or name */
-  unseal(environment: EnvironmentNumber, name: string, sealed: string): string {
+  /** Returns the secret. Undefined if the ring lacks the key, or if `seal` got another environment or name. */
+  unseal(environment: EnvironmentNumber, name: string, sealed: string): string | undefined {
     const [keyId = "", text = ""] = sealed.split(".");
     const bytes = Buffer.from(text, "base64url");
     const [nonce, encrypted] = [bytes.subarray(0, NONCE_BYTES), bytes.subarray(NONCE_BYTES)];
-    const key = this.#sealingKey(environment, keyId);
-    return decrypt(key, nonce, `${environment.number}\0${name}`, encrypted).toString();
+    try {
+      const key = this.#sealingKey(environment, keyId);
+      return decrypt(key, nonce, `${environment.number}\0${name}`, encrypted).toString();
+    } catch (error) {
+      if (error instanceof RecordUnreadable) return undefined;
+      throw error;
+    }
   }
 
   #sealingKey({ number }: EnvironmentNumber, keyId: string): KeyObject {

@@ -36,7 +36,7 @@ export interface AdminDeps {
   readonly auditTrail: AuditStore & EventStore;
   readonly tokenKeys: TokenKeyStore;
   readonly sessions: Pick<ViewerSessions, "resolve">;
-  readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
+  readonly signingKeys: Pick<SigningKeys, "list" | "rotate">;
   readonly webhooks: WebhookStore;
   readonly webhookAllow: readonly Network[];
   readonly sendTest: (environment: Environment, target: WebhookTarget) => Promise<SendResult>;

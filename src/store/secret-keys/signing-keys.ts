@@ -27,13 +27,8 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
     const key = { kid, ...times, x, y };
     if (parts.length < 2) return { ...key, d: undefined, sealed: undefined };
     const sealed = parts.join(".");
-    try {
-      return { ...key, d: cipher.unseal(environment, nameOf(kid, x, y), sealed), sealed };
-    } catch (error) {
-      if (!(error instanceof RecordUnreadable)) throw error;
-      // Return the key without its private key, because the public key can still verify sessions.
-      return { ...key, d: undefined, sealed };
-    }
+    // A key without a readable private key is returned, because its public key can still verify sessions.
+    return { ...key, d: cipher.unseal(environment, nameOf(kid, x, y), sealed), sealed };
   };
 
   const setOf = (environment: Environment, { record, now }: ReadRecord): SigningKeySet => {

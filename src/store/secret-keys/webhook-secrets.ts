@@ -28,9 +28,11 @@ export async function reencryptWebhooks({ client, cipher }: GroupDeps, environme
     keyIds.delete(cipher.currentKeyId);
     if (isDryRun || keyIds.size === 0) return;
     const name = secretNameOf(id);
-    const next = secrets.map(({ sealed, expireTime }) => {
-      return { sealed: cipher.seal(environment, name, cipher.unseal(environment, name, sealed)), expireTime };
+    const next = secrets.flatMap(({ sealed, expireTime }) => {
+      const secret = cipher.unseal(environment, name, sealed);
+      return secret === undefined ? [] : { sealed: cipher.seal(environment, name, secret), expireTime };
     });
+    if (next.length < secrets.length) return void failed.push(id);
     await client.change("reencrypt", REPLACE_FIELDS, {
       key: webhookKey(number, id),
       field: "secrets",

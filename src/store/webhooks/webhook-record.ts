@@ -53,14 +53,19 @@ export function formatSecrets(secrets: readonly StoredSecret[]): string {
 }
 
 /** Decodes a webhook. The secrets of the webhook may be unreadable. @throws RecordUnreadable */
-export function targetFrom(context: WebhookContext, id: string, { record, now }: ReadRecord): WebhookTarget {
+export function targetFrom(
+  { cipher, environment }: WebhookContext,
+  id: string,
+  { record, now }: ReadRecord,
+): WebhookTarget {
   const what = `the webhook ${id}`;
   const stored = WEBHOOK_STATES.find((each) => each === record["state"]);
   if (!stored) throw new RecordUnreadable(new Error(`${what} has no known state`));
   const types = textOf(record, "event_types", what);
   const [current, ...replaced] = validSecrets(record, now, what);
-  const secret = current && readableSecret(context, id, current);
-  const others = replaced.flatMap((each) => readableSecret(context, id, each) ?? []);
+  const secretOf = ({ sealed }: StoredSecret) => cipher.unseal(environment, secretNameOf(id), sealed);
+  const secret = current && secretOf(current);
+  const others = replaced.flatMap((each) => secretOf(each) ?? []);
   const latest = Math.max(...replaced.map(({ expireTime = 0 }) => expireTime), 0);
   const cursorTime = textOf(record, "cursor_time", what);
   const webhook: Webhook = {
@@ -80,19 +85,6 @@ export function targetFrom(context: WebhookContext, id: string, { record, now }:
     nextAttemptTime: optionalIntegerOf(record, "next_attempt_time", what),
   };
   return { webhook, secrets: secret === undefined ? [] : [secret, ...others] };
-}
-
-function readableSecret(
-  { cipher, environment }: WebhookContext,
-  id: string,
-  { sealed }: StoredSecret,
-): string | undefined {
-  try {
-    return cipher.unseal(environment, secretNameOf(id), sealed);
-  } catch (error) {
-    if (error instanceof RecordUnreadable) return undefined;
-    throw error;
-  }
 }
 
 /** Formats an attempt for the log of deliveries: `EVENT TYPE OUTCOME STATUS MILLISECONDS`. */
