@@ -121,7 +121,9 @@ func (r *apiTokenResource) Update(ctx context.Context, request resource.UpdateRe
 		return
 	}
 	environment, id := environmentMessage(model.Environment.ValueString()), model.ID.ValueString()
-	if paths := changedPaths(state, model); len(paths) > 0 {
+	if paths := changedPaths(map[string]bool{
+		"display_name": model.DisplayName.Equal(state.DisplayName), "expire_time": model.ExpireTime.Equal(state.ExpireTime),
+	}); len(paths) > 0 {
 		updated, err := r.service.Admin.UpdateApiToken(ctx, &adminv1.UpdateApiTokenRequest{
 			Environment: environment,
 			ApiTokenId:  id,
@@ -190,16 +192,6 @@ func (m *apiTokenModel) read(from *adminv1.ApiToken) {
 	m.Role = types.StringValue(strings.ToLower(strings.TrimPrefix(from.GetRole().String(), "ROLE_")))
 	m.ExpireTime = types.StringValue(timeText(from.GetExpireTime(), never))
 	m.CreateTime = timeValue(from.GetCreateTime())
-}
-
-func changedPaths(state, plan apiTokenModel) (paths []string) {
-	if !plan.DisplayName.Equal(state.DisplayName) {
-		paths = append(paths, "display_name")
-	}
-	if !plan.ExpireTime.Equal(state.ExpireTime) {
-		paths = append(paths, "expire_time")
-	}
-	return paths
 }
 
 // expireTimeMessage returns the configured time. If the time is `never` or not configured, expireTimeMessage returns nil.

@@ -134,6 +134,16 @@ func ownedAttributes(specific map[string]schema.Attribute) map[string]schema.Att
 	return specific
 }
 
+// changedPaths returns the names of the fields that are not equal in the plan and in the state.
+func changedPaths(areEqual map[string]bool) (paths []string) {
+	for name, isEqual := range areEqual {
+		if !isEqual {
+			paths = append(paths, name)
+		}
+	}
+	return paths
+}
+
 // timeText formats a time as `2027-01-31T00:00:00Z`, or returns `otherwise` if the time is not set.
 func timeText(time *timestamppb.Timestamp, otherwise string) string {
 	if time == nil {

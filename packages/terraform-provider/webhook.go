@@ -116,16 +116,10 @@ func (r *webhookResource) Update(ctx context.Context, request resource.UpdateReq
 	if response.Diagnostics.HasError() {
 		return
 	}
-	var paths []string
-	for name, isEqual := range map[string]bool{
+	if paths := changedPaths(map[string]bool{
 		"display_name": model.DisplayName.Equal(state.DisplayName), "url": model.URL.Equal(state.URL),
 		"event_types": model.EventTypes.Equal(state.EventTypes), "enabled": model.Enabled.Equal(state.Enabled),
-	} {
-		if !isEqual {
-			paths = append(paths, name)
-		}
-	}
-	if len(paths) > 0 {
+	}); len(paths) > 0 {
 		r.update(ctx, &model, paths, &response.Diagnostics)
 	}
 	if response.Diagnostics.HasError() {
