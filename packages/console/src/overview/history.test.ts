@@ -1,18 +1,13 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
-import {
-  GetMetricsHistoryResponseSchema,
-  type MetricsSample,
-  MetricsSampleSchema,
-} from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
+import { MetricsSampleSchema } from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
 import {
   clockText,
   durationLine,
   endOf,
   lastMinute,
   linesByName,
-  mergeHour,
   minutesOf,
   msText,
   numberText,
@@ -30,30 +25,6 @@ function sample(i: number, given: { calls?: number; errors?: { [reason: string]:
     p99: p99 === undefined ? undefined : { seconds: 0n, nanos: p99 * 1_000_000 },
   });
 }
-
-function response(samples: MetricsSample[], instance = "one") {
-  return create(GetMetricsHistoryResponseSchema, { samples, instance });
-}
-
-describe("mergeHour", () => {
-  const callsIn = ({ samples }: { readonly samples: readonly MetricsSample[] }) => samples.map(({ calls }) => calls);
-
-  it("replaces samples that have changed, and drops samples older than an hour", () => {
-    const first = mergeHour(undefined, response([1, 2, 3].map((i) => sample(i, { calls: i }))), false);
-    const latest = response([sample(3, { calls: 30 }), sample(4, { calls: 4 })]);
-    const second = mergeHour(first, latest, false);
-    expect(callsIn(second)).toEqual([1, 2, 30, 4]);
-    expect(callsIn(mergeHour(second, response([]), false))).toEqual([1, 2, 30, 4]);
-    expect(callsIn(mergeHour(second, response([sample(361, { calls: 361 })]), false))).toEqual([2, 30, 4, 361]);
-    expect(callsIn(mergeHour(second, response([sample(363, { calls: 363 })]), false))).toEqual([4, 363]);
-  });
-
-  it("keeps only the samples of the new process if another process responds", () => {
-    const first = mergeHour(undefined, response([sample(1, { calls: 1 })]), false);
-    const other = mergeHour(first, response([sample(2, { calls: 2 })], "other"), true);
-    expect([callsIn(other), other.isOther]).toEqual([[2], true]);
-  });
-});
 
 describe("the lines of a chart", () => {
   const samples = [

@@ -2,8 +2,6 @@ import { type Duration, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { GetMetricsHistoryResponse, MetricsSample } from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
 import { exactMs } from "../../../operator/src/times.ts";
 
-/** The length of the history, in milliseconds. */
-const HOUR_MS = 3_600_000;
 /** The length of a sample, in seconds. */
 export const SAMPLE_SECONDS = 10;
 /**
@@ -11,14 +9,10 @@ export const SAMPLE_SECONDS = 10;
  * names.
  */
 const MAX_SERIES = 6;
-/** After the end of a sample, the service may still add calls to this sample for this time, in milliseconds. */
-export const OPEN_MS = 30_000;
 
 /** The samples of the last hour, and the number of calls of each method and each environment in this hour. */
-export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "methods" | "environments"> {
-  /** The samples, the oldest first. */
-  readonly samples: readonly MetricsSample[];
-  /** Whether another process sent an earlier response. The samples of the other process were dropped. */
+export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "samples" | "methods" | "environments"> {
+  /** Whether an earlier response was from another process. Each response contains only samples of its own process. */
   readonly isOther: boolean;
 }
 
@@ -31,20 +25,6 @@ export interface Line {
 /** Returns the end of a sample, in milliseconds since 1970. */
 export function endOf({ endTime }: MetricsSample): number {
   return endTime ? timestampMs(endTime) : 0;
-}
-
-/**
- * Adds the latest samples to the samples of the last hour. If the latest samples are from another process, they replace
- * all earlier samples.
- */
-export function mergeHour(before: Hour | undefined, response: GetMetricsHistoryResponse, isOther: boolean): Hour {
-  const { instance, methods, environments, samples: latest } = response;
-  const [first] = latest;
-  const kept = before?.instance === instance ? before.samples : [];
-  const all = first ? [...kept.filter((sample) => endOf(sample) < endOf(first)), ...latest] : kept;
-  const last = all.at(-1);
-  const from = last ? endOf(last) - HOUR_MS : 0;
-  return { instance, methods, environments, samples: all.filter((sample) => endOf(sample) > from), isOther };
 }
 
 /** Creates a line of rates per second. */

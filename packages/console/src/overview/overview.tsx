@@ -6,6 +6,7 @@ import { FailureBox } from "../parts/failure.tsx";
 import { Page, Section } from "../parts/page.tsx";
 import { Skeleton, Table } from "../parts/table.tsx";
 import { Visible, visibleText } from "../parts/visible.tsx";
+import { useWatched } from "../parts/watch.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
@@ -24,17 +25,24 @@ import {
   SAMPLE_SECONDS,
   valueText,
 } from "./history.ts";
-import { useHistory } from "./use-history.ts";
 
 /** The periods that the buttons select, in minutes. */
 const PERIODS = [5, 15, 60] as const;
 
 /** Shows the calls of the last hour: of all methods, of one method, or of one environment. */
 export function OverviewPage({ params }: { readonly params: Params }) {
-  const { isRoot, caller } = useSession();
+  const { admin, isRoot, caller } = useSession();
   const { method, of } = isRoot ? params : {};
   const environment = method === undefined && of !== undefined ? parseEnvironmentName(of) : undefined;
-  const { value: hour, error } = useHistory(method, environment);
+  const { value: hour, error } = useWatched<Hour>(
+    `history ${method} ${of}`,
+    async (signal, { value: before }) => {
+      const response = await admin.getMetricsHistory({ method, environment }, { signal });
+      const isOther = before !== undefined && (before.isOther || before.instance !== response.instance);
+      return { ...response, isOther };
+    },
+    () => SAMPLE_SECONDS * 1000,
+  );
   // While the page reads the samples of another selection, the options of the select field stay.
   const latest = useRef(hour);
   latest.current = hour ?? latest.current;

@@ -8,7 +8,7 @@ document.addEventListener("visibilitychange", () => {
 });
 
 /** The state of a request that is repeated. */
-export interface Watched<T> extends Answer<T> {
+interface Watched<T> extends Answer<T> {
   /** Whether the next request waits until the page is visible. */
   readonly isPaused: boolean;
 }
