@@ -25,10 +25,10 @@ it.each([
   [21, true],
 ])("findGroups reads at most 20 pages of names: with %i pages, isCut is %s", async (pages, isCut) => {
   const transport = createRouterTransport(({ rpc }) => {
-    rpc(AdminService.method.lookupUserGroup, () => ({ userGroup: { providedId: "acme" } }));
     rpc(AdminService.method.listUserGroups, ({ nameContains, pageToken }) => {
+      if (nameContains === "") return { userGroups: [{ providedId: "acme" }], nextPageToken: "" };
       const next = Number(pageToken) + 1;
-      return { nextPageToken: nameContains !== "" && next < pages ? String(next) : "" };
+      return { nextPageToken: next < pages ? String(next) : "" };
     });
   });
   const request = { environment: create(EnvironmentNameSchema, { name: "customer" }), text: "acme" };

@@ -1,4 +1,3 @@
-import { Code, ConnectError } from "@connectrpc/connect";
 import type { Environment } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
@@ -22,8 +21,7 @@ export interface FoundGroups {
 }
 
 /**
- * Finds user groups. If an id equals the text, this group comes first. Groups whose ids start with the text follow.
- * Groups whose names contain the text come last.
+ * Finds user groups. Groups whose ids start with the text come first. Groups whose names contain the text come last.
  *
  * @throws ConnectError if a call fails
  */
@@ -34,25 +32,14 @@ export async function findGroups(
 ): Promise<FoundGroups> {
   await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   signal.throwIfAborted();
-  const byPrefix = admin.listUserGroups({ environment, providedIdPrefix: text, pageSize: MAX_RESULTS }, { signal });
-  const [byId, withPrefix, named] = await Promise.all([
-    groupOf(admin, { environment, text }, signal),
-    byPrefix,
+  const [withPrefix, named] = await Promise.all([
+    // The service sorts by id, so a group whose id equals the text comes first.
+    admin.listUserGroups({ environment, providedIdPrefix: text, pageSize: MAX_RESULTS }, { signal }),
     namedGroups(admin, { environment, text }, signal),
   ]);
-  const found = [...byId, ...withPrefix.userGroups, ...named.groups];
+  const found = [...withPrefix.userGroups, ...named.groups];
   const groups = [...new Map(found.map((group) => [group.providedId, group])).values()];
   return { groups: groups.slice(0, MAX_RESULTS), isCut: named.isCut };
-}
-
-async function groupOf(admin: Session["admin"], { environment, text }: Request, signal: AbortSignal) {
-  try {
-    const { userGroup } = await admin.lookupUserGroup({ environment, userGroupId: text }, { signal });
-    return userGroup ? [userGroup] : [];
-  } catch (error) {
-    if (ConnectError.from(error).code === Code.NotFound) return [];
-    throw error;
-  }
 }
 
 async function namedGroups(admin: Session["admin"], { environment, text }: Request, signal: AbortSignal) {
