@@ -2,7 +2,7 @@ import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { usageFailure } from "./failures.ts";
 import { printable } from "./output/printable.ts";
-import { Interrupted, interruption, type Shell } from "./shell.ts";
+import { Interrupted, type Shell } from "./shell.ts";
 
 /** Returns whether `ugs` can prompt the user. */
 export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): boolean {
@@ -13,25 +13,25 @@ export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): bool
  * Prompts the user on the terminal. If `isSecret` is set, the terminal does not show the answer.
  *
  * @throws Interrupted at Ctrl-C
- * @throws Failure if the terminal is closed
+ * @throws Failure if the terminal is closed, or if the signal aborts
  */
 export async function ask(
   shell: Pick<Shell, "stdin" | "stderr" | "signal">,
   question: string,
   { isSecret = false }: { readonly isSecret?: boolean } = {},
 ): Promise<string> {
-  const { stdin, stderr } = shell;
+  const { stdin: input, stderr, signal } = shell;
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const lines = createInterface({ input: stdin, output: isSecret ? silent : stderr, terminal: true, historySize: 0 });
+  const output = isSecret ? silent : stderr;
+  const lines = createInterface({ input, output, signal, terminal: true, historySize: 0 });
   const prompt = `${printable(question)}: `;
   if (isSecret) stderr.write(prompt);
   try {
-    const answered = new Promise<string>((resolve, reject) => {
+    return await new Promise<string>((resolve, reject) => {
       lines.once("SIGINT", () => reject(new Interrupted()));
       lines.once("close", () => reject(usageFailure("no answer; nothing was done")));
       lines.question(isSecret ? "" : prompt, (answer) => resolve(answer.trim()));
     });
-    return await Promise.race([answered, interruption(shell)]);
   } catch (error) {
     stderr.write("\n");
     throw error;

@@ -1,9 +1,10 @@
+import { addAbortSignal } from "node:stream";
 import { text } from "node:stream/consumers";
 import { usageFailure } from "./failures.ts";
 import { readSecretFile } from "./files.ts";
 import { ask, canAsk } from "./questions.ts";
 import { parseToken } from "./settings.ts";
-import { interruption, type Shell } from "./shell.ts";
+import type { Shell } from "./shell.ts";
 
 /**
  * Reads a token from a file. If `file` is undefined or `-`, prompts for the token on the terminal. The terminal does
@@ -11,7 +12,7 @@ import { interruption, type Shell } from "./shell.ts";
  *
  * @param what the name of the token in the prompt
  * @throws Failure if the token is missing or not valid, or if the file cannot be read
- * @throws Interrupted at Ctrl-C
+ * @throws Interrupted at Ctrl-C in the prompt
  */
 export async function readToken(shell: Shell, what: string, file?: string): Promise<string> {
   if (file !== undefined && file !== "-") return parseToken(file, await readSecretFile(file));
@@ -19,5 +20,5 @@ export async function readToken(shell: Shell, what: string, file?: string): Prom
     if (!canAsk(shell)) throw usageFailure(`${what} is missing`, "give a file with the secret, or use standard input");
     return parseToken("the answer", await ask(shell, `${what} (not shown)`, { isSecret: true }));
   }
-  return parseToken("standard input", await Promise.race([text(shell.stdin), interruption(shell)]));
+  return parseToken("standard input", await text(addAbortSignal(shell.signal, shell.stdin)));
 }

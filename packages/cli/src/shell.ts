@@ -25,12 +25,3 @@ export class Interrupted extends Error {
     this.exitCode = signal === "SIGINT" ? 130 : 143;
   }
 }
-
-/** Rejects with the reason of the signal when the signal aborts. */
-export function interruption({ signal }: Pick<Shell, "signal">): Promise<never> {
-  return new Promise((_, reject) => {
-    const end = () => reject(signal.reason);
-    if (signal.aborted) end();
-    else signal.addEventListener("abort", end, { once: true });
-  });
-}

@@ -1,3 +1,6 @@
+import type { ListEnvironmentsResponse } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import type { Environment } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
+
 /** A page of a list of the API (https://google.aip.dev/158). */
 export interface Page<T> {
   readonly items: readonly T[];
@@ -36,4 +39,14 @@ export async function itemsOf<T>(limit: number | undefined, read: Parameters<typ
   const items: T[] = [];
   for await (const page of pagesOf(limit, read)) items.push(...page);
   return items;
+}
+
+/** Returns all environments, except environments whose deletion has begun. @param list calls ListEnvironments */
+export function environmentsOf(
+  list: (page: { readonly pageSize: number; readonly pageToken: string }) => Promise<ListEnvironmentsResponse>,
+): Promise<Environment[]> {
+  return itemsOf(undefined, async (page) => {
+    const { environments, nextPageToken } = await list(page);
+    return { items: environments.filter(({ deleteTime }) => !deleteTime), nextPageToken };
+  });
 }

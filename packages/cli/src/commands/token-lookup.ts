@@ -1,9 +1,8 @@
-import { pages } from "@user-group-service/client";
 import { LookupUserGroupTokenResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import type { Environment, EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { quoted } from "../../../operator/src/input.ts";
-import { MAX_PAGE_SIZE } from "../../../operator/src/pages.ts";
+import { environmentsOf } from "../../../operator/src/pages.ts";
 import { EXIT, Failure, isNotFound } from "../failures.ts";
 import type { Clients, Session } from "../session.ts";
 
@@ -57,10 +56,6 @@ export async function showGroupsOf(
 
 /** Returns the names of all environments, except environments whose deletion has begun. */
 export async function environmentNames(admin: Clients["admin"]): Promise<EnvironmentName[]> {
-  const environments: Environment[] = [];
-  for await (const page of pages(admin.listEnvironments, { pageSize: MAX_PAGE_SIZE }))
-    environments.push(...page.environments);
-  return environments
-    .filter(({ deleteTime }) => !deleteTime)
-    .map(({ name, tag }) => ({ $typeName: "usergroup.admin.v1.EnvironmentName", name, tag }));
+  const environments = await environmentsOf((page) => admin.listEnvironments(page));
+  return environments.map(({ name, tag }) => ({ $typeName: "usergroup.admin.v1.EnvironmentName", name, tag }));
 }

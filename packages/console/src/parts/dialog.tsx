@@ -27,7 +27,6 @@ export function Dialog({
   readonly children: ComponentChildren;
 } & Closable) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const isShown = useRef(true);
   const id = useId();
   useLayoutEffect(() => {
     const shown = dialog.current;
@@ -36,7 +35,6 @@ export function Dialog({
     // Clear the announcement of the page. Otherwise, the live region of the dialog would repeat this announcement.
     announce("");
     return () => {
-      isShown.current = false;
       shown?.close();
       giveFocusBack(opener);
     };
@@ -50,11 +48,9 @@ export function Dialog({
         event.preventDefault();
         onClose();
       }}
-      onClose={() => {
-        // If the user presses Escape a second time, the browser ignores `preventDefault` and closes the dialog. Show
-        // the dialog again.
-        if (isShown.current) dialog.current?.showModal();
-      }}
+      // If the user presses Escape a second time, the browser ignores `preventDefault` and closes the dialog. Show the
+      // dialog again. After the component has closed the dialog, the reference is empty.
+      onClose={() => dialog.current?.showModal()}
     >
       <h2 id={id}>{title}</h2>
       {children}

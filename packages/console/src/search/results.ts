@@ -1,7 +1,6 @@
 import type { Environment } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
-import { itemsOf } from "../../../operator/src/pages.ts";
 import type { Session } from "../session/session.ts";
 
 const MAX_RESULTS = 10;
@@ -55,19 +54,9 @@ async function namedGroups(admin: Session["admin"], { environment, text }: Reque
   return { groups, isCut: true };
 }
 
-export function allEnvironments(
-  admin: Pick<Session["admin"], "listEnvironments">,
-  signal: AbortSignal,
-): Promise<Environment[]> {
-  return itemsOf(undefined, async (page) => {
-    const { environments: items, nextPageToken } = await admin.listEnvironments(page, { signal });
-    return { items, nextPageToken };
-  });
-}
-
 /** Returns the environments whose names contain a text. Ignores the case of letters. */
 export function environmentsWith(environments: readonly Environment[], text: string): readonly Environment[] {
   const wanted = text.toLowerCase();
   const isFound = (each: Environment) => formatEnvironmentName(each).toLowerCase().includes(wanted);
-  return environments.filter((each) => !each.deleteTime && isFound(each)).slice(0, MAX_RESULTS);
+  return environments.filter(isFound).slice(0, MAX_RESULTS);
 }

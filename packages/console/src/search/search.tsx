@@ -5,6 +5,7 @@ import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hook
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
+import { environmentsOf } from "../../../operator/src/pages.ts";
 import { PAGES } from "../pages/all.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { Dialog } from "../parts/dialog.tsx";
@@ -15,7 +16,7 @@ import { Id, Visible } from "../parts/visible.tsx";
 import { go, hrefOf, route } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
-import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
+import { environmentsWith, findGroups } from "./results.ts";
 
 /** The kinds of results that the open search shows. Undefined if the search is closed. */
 export const searching = signal<"everything" | "environments" | undefined>(undefined);
@@ -65,7 +66,9 @@ export function Search() {
   const groups = useAnswer(`search ${isSearched} ${wanted}`, async (abort) =>
     isSearched ? findGroups(admin, { environment, text: wanted }, abort) : undefined,
   );
-  const all = useAnswer("environments to search", async (abort) => (isRoot ? allEnvironments(admin, abort) : []));
+  const all = useAnswer("environments to search", async (abort) =>
+    isRoot ? environmentsOf((page) => admin.listEnvironments(page, { signal: abort })) : [],
+  );
   const { path, isOfEnvironment, link } = PAGES.find((each) => each.path === route.value.path) ?? {};
   const targets: readonly Target[] = [
     ...(groups.value?.groups ?? []).map((group) => ({
