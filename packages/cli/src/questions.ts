@@ -43,9 +43,7 @@ export async function ask(
 
 /** A confirmation before a resource is deleted, revoked or replaced permanently. */
 export interface Confirmation {
-  /** The name of the resource, such as `the user group acme`. */
-  readonly what: string;
-  /** The text that the user must type. */
+  /** The text that the user must type, such as the id of a user group. */
   readonly id: string;
   /** The consequence of the action, as a sentence. The text does not end with a full stop. */
   readonly consequence: string;
@@ -56,10 +54,10 @@ export interface Confirmation {
  *
  * @throws Failure if the user does not confirm, or if no terminal is available
  */
-export async function confirm(shell: Shell, { what, id, consequence }: Confirmation, isSure = false): Promise<void> {
+export async function confirm(shell: Shell, { id, consequence }: Confirmation, isSure = false): Promise<void> {
   if (isSure) return;
   if (!canAsk(shell))
-    throw usageFailure(`nothing was done: ${what} needs a confirmation, and no terminal is available`, "give --yes");
+    throw usageFailure(`nothing was done: the confirmation needs a terminal. ${consequence}`, "give --yes");
   shell.stderr.write(`${printable(consequence)}.\n`);
   const answer = await ask(shell, `To continue, type ${id}`);
   if (answer !== id) throw usageFailure(`that is not ${id}: nothing was done`);

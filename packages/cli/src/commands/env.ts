@@ -35,7 +35,7 @@ export const envCommands = commandGroup("environments", {
       const id = formatEnvironmentName(environment);
       const groups = force ? "its user groups, " : "";
       const consequence = `This permanently deletes the environment ${id}: ${groups}its API tokens and its user group tokens`;
-      await confirm(shell, { what: `the environment ${id}`, id, consequence }, yes);
+      await confirm(shell, { id, consequence }, yes);
       for (let isFirst = true; ; isFirst = false) {
         try {
           const { done, remainingUserGroups } = await admin.deleteEnvironment({ environment, force });

@@ -135,7 +135,6 @@ export const groupCommands = commandGroup("user groups", {
   delete: rpcCommand(deleteUserGroup, "delete a user group, and revoke its tokens immediately", {
     fields: { etag: ETAG },
     confirm: ({ userGroupId: id }) => ({
-      what: `the user group ${id}`,
       id,
       consequence: `This permanently deletes the user group ${id}, and revokes its tokens`,
     }),
@@ -175,7 +174,7 @@ export const groupCommands = commandGroup("user groups", {
       if (options.before !== undefined) throw usageFailure("--before needs --all or --prefix");
       const { admin } = await connect(session);
       const consequence = `This revokes all tokens of the user group ${userGroupId}: dashboards that use a revoked token show nothing`;
-      await confirm(shell, { what: `the tokens of ${userGroupId}`, id: userGroupId, consequence }, yes);
+      await confirm(shell, { id: userGroupId, consequence }, yes);
       const request = { environment, userGroupId, requestId, previousTokenTtl };
       const { userGroup } = await repeatable(request, () => admin.revokeUserGroupTokens(request));
       if (userGroup) await session.out.record(UserGroupInfoSchema, userGroup);

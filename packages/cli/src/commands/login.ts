@@ -71,7 +71,7 @@ async function confirmReplacement(
   if (JSON.stringify(before) === JSON.stringify(profile)) return;
   const facts = before ? ` for ${before.url}, and its token` : "";
   const consequence = `This replaces the profile ${name}${facts}`;
-  await confirm(shell, { what: `the profile ${name}`, id: name, consequence }, yes);
+  await confirm(shell, { id: name, consequence }, yes);
 }
 
 /**

@@ -31,7 +31,7 @@ export const signingKeyCommands = commandGroup("keys that sign viewer sessions",
         if (!endSessions) return undefined;
         const id = environment ? formatEnvironmentName(environment) : "";
         const consequence = `This revokes all viewer sessions of the environment ${id}: pages with a revoked session need a new session`;
-        return { what: `the viewer sessions of ${id}`, id, consequence };
+        return { id, consequence };
       },
       note: (_, { environment, endSessions }) =>
         endSessions && environment

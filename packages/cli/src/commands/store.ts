@@ -8,7 +8,6 @@ export const storeCommands = commandGroup("the data in Redis", {
     "accept the current data in Redis after Redis lost data, was restored or was replaced; needs ADMIN_TOKEN",
     {
       confirm: () => ({
-        what: "all data in Redis",
         id: "accept",
         consequence:
           "User groups that Redis has lost are created again with other tokens. If Redis was restored from a backup, tokens that were revoked after the backup are valid again",

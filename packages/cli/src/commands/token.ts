@@ -83,7 +83,6 @@ export const tokenCommands = commandGroup("API tokens", {
       ),
     },
     confirm: ({ apiTokenId: id, revokeIssued }) => ({
-      what: `the API token ${id}`,
       id,
       consequence: `This revokes the API token ${id}${revokeIssued ? ", and every API token that it issued" : ""}: the bearer of a revoked API token can no longer call the service`,
     }),

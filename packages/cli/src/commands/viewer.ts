@@ -59,7 +59,7 @@ const SESSIONS = commandGroup("viewer sessions", {
       confirm: ({ userGroupId, viewerId }) => {
         const whose = whoseSessions(userGroupId, viewerId);
         const consequence = `This revokes all viewer sessions of ${whose}: pages with a revoked session need a new session`;
-        return { what: `the viewer sessions of ${whose}`, id: viewerId || userGroupId, consequence };
+        return { id: viewerId || userGroupId, consequence };
       },
       done: ({ userGroupId, viewerId }) =>
         `Revoked the viewer sessions of ${whoseSessions(userGroupId, viewerId)}. A back end that verifies sessions by itself accepts each session until the session expires.`,

@@ -83,7 +83,6 @@ export const webhookCommands = commandGroup("webhooks", {
   }),
   delete: rpcCommand(deleteWebhook, "delete a webhook", {
     confirm: ({ webhookId: id }) => ({
-      what: `the webhook ${id}`,
       id,
       consequence: `This deletes the webhook ${id} with its secret: its undelivered events are never delivered`,
     }),

@@ -36,7 +36,7 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   const time = new Date(before).toISOString();
   const whose = `user groups of ${target.name}${prefix && ` with ids that start with ${prefix}`}`;
   const consequence = `For all ${whose}, this revokes the tokens created before ${time}${grace ? "" : ": dashboards with a revoked token show nothing until they have a new token"}`;
-  await confirm(shell, { what: `the tokens of all ${whose}`, id: prefix || target.name, consequence }, given.isSure);
+  await confirm(shell, { id: prefix || target.name, consequence }, given.isSure);
   out.note(`Revoking tokens created before ${time}.`);
 
   /**
