@@ -92,7 +92,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
 
     await press("button", "Rotate");
     await enter("Grace period", "31d");
-    await page.getByText("The maximum is 30d").waitFor();
+    await alerts("previous_token_ttl");
     await enter("Grace period", "1h");
     await says(`Rotated the API token ${id}.`);
     const rotated = await page.getByLabel("Token", { exact: true }).inputValue();

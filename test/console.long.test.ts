@@ -255,7 +255,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await press("button", "Rotate the token");
     expect(await page.getByLabel("Grace period").inputValue()).toBe("1h");
     await enter("Grace period", "90d");
-    await page.getByText("The maximum is 30d").waitFor();
+    await alerts("previous_token_ttl");
     await type("Grace period", "1h");
     await others.updateUserGroup({ userGroupId: "it's acme", mapping: { sales: "warehouse\nbilling=pg" } });
     // The first response is lost. The second request has the same request id, and its response contains the token.

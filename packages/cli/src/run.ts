@@ -1,4 +1,5 @@
 import { CommanderError } from "commander";
+import { InvalidInput } from "../../operator/src/input.ts";
 import { complete } from "./complete.ts";
 import { EXIT, Failure, OutputClosed, usageFailure } from "./failures.ts";
 import { unwritable } from "./files.ts";
@@ -39,6 +40,7 @@ function failureOf(error: unknown, reason: unknown): Failure {
   if ((error as { syscall?: unknown }).syscall === "write")
     return unwritable("standard output", error, "run the same command again") as Failure;
   if (error instanceof CommanderError) return commandLineFailure(error);
+  if (error instanceof InvalidInput) return usageFailure(error.message.replace(/\.$/, ""));
   const text = error instanceof Error ? error.message : String(error);
   const hint = "this is a bug: please report it together with the command";
   return new Failure(text, { exitCode: EXIT.failed, hint, cause: error });

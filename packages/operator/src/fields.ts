@@ -213,16 +213,6 @@ export function limitOf({ input }: { readonly input: DescMessage }, field: strin
   return maxLengthOf(fieldOf(input, field));
 }
 
-/**
- * Returns the maximum of a duration field, in milliseconds. The validation rules in `proto/` contain this maximum.
- * Returns undefined if the rules contain no maximum.
- */
-export function maxDurationOf(field: DescField): number | undefined {
-  const { type } = getOption(field, rulesOption);
-  if (type.case !== "duration" || type.value.lessThan.case !== "lte") return undefined;
-  return durationMs(type.value.lessThan.value);
-}
-
 /** Returns whether the validation rules in `proto/` require a field. */
 export function isRequiredField(field: DescField): boolean {
   return getOption(field, rulesOption).required;

@@ -1,7 +1,7 @@
 import type { DescField, JsonObject } from "@bufbuild/protobuf";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { type Duration, durationFromMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { entriesOf, isObject, isTimeField, labelOf } from "./fields.ts";
-import { parseWhen, timeText, whenText } from "./times.ts";
+import { parseDuration, parseWhen, timeText } from "./times.ts";
 
 /** The user entered an invalid text. The message names the field or argument, and the fault. */
 export class InvalidInput extends Error {
@@ -44,11 +44,7 @@ function isFormOf(text: string, field: DescField, value: unknown): boolean {
  */
 export function parseField(field: DescField, text: string): string | JsonObject | Timestamp | undefined {
   if (field.fieldKind === "scalar") return text;
-  if (isTimeField(field)) {
-    const time = parseWhen(text, 1);
-    if (time || text.trim() === "") return time;
-    throw new InvalidInput(`The field ${labelOf(field)} must be ${whenText(1)}.`);
-  }
+  if (isTimeField(field)) return text.trim() === "" ? undefined : timeIn(`The field ${labelOf(field)}`, text, 1);
   const isMap = field.fieldKind === "map";
   if (text.trim() === "") return isMap ? {} : undefined;
   if (isMap && !/^\s*\{.*\}\s*$/s.test(text)) return parseLines(field.name, text);
@@ -70,6 +66,27 @@ function parseLines(name: string, text: string): { [key: string]: string } {
     map.set(key.trim(), value.trim());
   }
   return Object.fromEntries(map);
+}
+
+/**
+ * Parses a text like `parseWhen`.
+ *
+ * @param label the label of the field or option
+ * @throws InvalidInput with the label if the text has another format
+ */
+export function timeIn(label: string, text: string, sign: 1 | -1): Timestamp {
+  const time = parseWhen(text, sign);
+  if (time) return time;
+  const relative = `a duration ${sign > 0 ? "from now" : "ago"} such as 30d`;
+  const formats = `a time such as 2027-01-31T12:00:00Z, an existing date such as 2027-01-31, or ${relative}`;
+  throw new InvalidInput(`${label} must be ${formats}.`, label);
+}
+
+/** Parses a duration. @throws InvalidInput with the label of the field or option if the text has another format */
+export function durationIn(label: string, text: string): Duration {
+  const ms = parseDuration(text);
+  if (ms === undefined) throw new InvalidInput(`${label} must be a duration, such as 0s, 5m, 1h or 30d.`, label);
+  return durationFromMs(ms);
 }
 
 /** Splits `KEY=VALUE` at the first `=`. @returns undefined if the text contains no `=`, or no key before the `=` */

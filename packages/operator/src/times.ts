@@ -50,12 +50,6 @@ export function parseWhen(text: string, sign: 1 | -1): Timestamp | undefined {
   return duration === undefined ? parseTime(given) : timestampFromMs(Date.now() + sign * duration);
 }
 
-/** Returns a description of the formats that `parseWhen` accepts. */
-export function whenText(sign: 1 | -1): string {
-  const from = sign > 0 ? "from now" : "ago";
-  return `a time such as 2027-01-31T12:00:00Z, an existing date such as 2027-01-31, or a duration ${from} such as 30d`;
-}
-
 /** Formats a time for users. The text is in UTC, and contains no fractions of a second. */
 export function timeText(timestamp: Timestamp | undefined): string | undefined {
   return timestamp && timestampDate(timestamp).toISOString().replace("T", " ").replace(/\.\d+/, "");

@@ -4,12 +4,11 @@ import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergro
 import type { UserGroup } from "../../../../gen/usergroup/v1/user_group_pb.ts";
 import { UserGroupService } from "../../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { groupFieldsOf, isJsonField, isTimeField } from "../../../operator/src/fields.ts";
-import { quoted } from "../../../operator/src/input.ts";
+import { durationIn, quoted, timeIn } from "../../../operator/src/input.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import type { ColumnOf } from "../output/table.ts";
 import { confirm } from "../questions.ts";
 import { connect } from "../session.ts";
-import { timeOf, ttlOf } from "../times.ts";
 import { revokeGroups } from "../transfer/revoke-groups.ts";
 import { commandGroup, runs } from "./command.ts";
 import { environmentOf, environmentOption, nonEmpty, type Options, yesOption } from "./options.ts";
@@ -163,11 +162,11 @@ export const groupCommands = commandGroup("user groups", {
       if (Number(userGroupId !== undefined) + Number(all) + Number(prefix !== undefined) !== 1)
         throw usageFailure("give one of ID, --all and --prefix");
       const environment = environmentOf(session, options);
-      const previousTokenTtl = ttlOf("--grace", options.grace);
+      const previousTokenTtl = options.grace === undefined ? undefined : durationIn("--grace", options.grace);
       if (userGroupId === undefined) {
         if (options.requestId !== undefined)
           throw usageFailure("--request-id is for one group", "to repeat a revocation of many groups, give --before");
-        const before = options.before === undefined ? undefined : timeOf("--before", options.before, -1);
+        const before = options.before === undefined ? undefined : timeIn("--before", options.before, -1);
         const which = { environment, prefix: prefix === undefined ? prefix : nonEmpty("--prefix", prefix) };
         return revokeGroups(session, { ...which, before, grace: previousTokenTtl, isSure: yes === true });
       }

@@ -9,7 +9,7 @@ import {
   isRequiredField,
   valueIn,
 } from "../../../operator/src/fields.ts";
-import { entryOf, InvalidInput, parseObject } from "../../../operator/src/input.ts";
+import { durationIn, entryOf, parseObject, timeIn } from "../../../operator/src/input.ts";
 import { pagesOf } from "../../../operator/src/pages.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { readPlainFile } from "../files.ts";
@@ -18,7 +18,6 @@ import { type ColumnOf, columnsOf } from "../output/table.ts";
 import { type Confirmation, confirm } from "../questions.ts";
 import { readToken } from "../secret-input.ts";
 import { connect, type Session } from "../session.ts";
-import { timeOf, ttlOf } from "../times.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import {
   environmentOf,
@@ -246,8 +245,8 @@ async function parse(session: Session, { field, label, value, isFilled, sign = 1
   if (isFilled && value.trim() === "") throw usageFailure(`${label} must not be empty`);
   if (field.enum) return enumValue(field.enum, value);
   const type = field.message?.typeName;
-  if (type === "google.protobuf.Duration") return ttlOf(label, value);
-  if (type === "google.protobuf.Timestamp") return value === "never" ? undefined : timeOf(label, value, sign);
+  if (type === "google.protobuf.Duration") return durationIn(label, value);
+  if (type === "google.protobuf.Timestamp") return value === "never" ? undefined : timeIn(label, value, sign);
   return type === "google.protobuf.Struct" ? objectIn(label, value) : value;
 }
 
@@ -260,11 +259,7 @@ function entryIn(label: string, text: string): [string, string] {
 async function objectIn(label: string, given: string) {
   const isJson = /^\s*[{[]/.test(given);
   const text = isJson ? given : await readPlainFile(given);
-  try {
-    return parseObject(text, isJson ? label : given);
-  } catch (error) {
-    throw error instanceof InvalidInput ? usageFailure(error.message.replace(/\.$/, "")) : error;
-  }
+  return parseObject(text, isJson ? label : given);
 }
 
 async function readSecrets({ shell }: Session, request: object, inputs: readonly Input[]): Promise<void> {

@@ -1,10 +1,10 @@
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { ImportMode } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { durationIn } from "../../../operator/src/input.ts";
 import { parseTime } from "../../../operator/src/times.ts";
 import { environmentOf } from "../commands/options.ts";
 import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import type { Session } from "../session.ts";
-import { ttlOf } from "../times.ts";
 import { type ExploFlags, openExplo } from "./explo-source.ts";
 import { type Counts, groupReport, NO_COUNTS, report } from "./import-report.ts";
 import { importRecords } from "./importer.ts";
@@ -156,7 +156,8 @@ function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }
     mode: flags.upsert || flags.verify ? ImportMode.UPSERT : ImportMode.CREATE_ONLY,
     snapshotTime: time === undefined ? undefined : snapshotTimeOf(time, flags.snapshotTime === undefined),
     replaceNewerTokens: flags.replaceNewerTokens === true && !flags.verify,
-    previousTokenTtl: ttlOf("--previous-token-ttl", flags.previousTokenTtl),
+    previousTokenTtl:
+      flags.previousTokenTtl === undefined ? undefined : durationIn("--previous-token-ttl", flags.previousTokenTtl),
     validateOnly: flags.dryRun === true || flags.verify === true,
   };
 }

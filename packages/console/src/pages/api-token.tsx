@@ -1,8 +1,10 @@
+import type { Duration } from "@bufbuild/protobuf/wkt";
 import { Ban, Pencil, RefreshCw } from "lucide-preact";
 import { useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type ApiToken, ApiTokenSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
+import { timeIn } from "../../../operator/src/input.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
@@ -16,7 +18,7 @@ import { Skeleton } from "../parts/table.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { signOut, useSession } from "../session/session.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
-import { countText, timeIn } from "../words.ts";
+import { countText } from "../words.ts";
 
 interface Acting {
   readonly apiToken: ApiToken;
@@ -137,12 +139,8 @@ function Update({ apiToken, again, onClose }: Acting & Closable) {
 function Rotate({ apiToken: { id }, again, onClose }: Acting & Closable) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
-  const rotate = async (graceSeconds: number) => {
-    const { token } = await admin.rotateApiToken({
-      environment,
-      apiTokenId: id,
-      previousTokenTtl: { seconds: BigInt(graceSeconds) },
-    });
+  const rotate = async (previousTokenTtl: Duration) => {
+    const { token } = await admin.rotateApiToken({ environment, apiTokenId: id, previousTokenTtl });
     showSecret({
       title: `The new secret of the API token ${id}`,
       token,

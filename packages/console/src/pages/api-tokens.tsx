@@ -9,7 +9,7 @@ import {
 import { ApiTokenSchema, RoleSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { enumNames, enumValue, limitOf } from "../../../operator/src/fields.ts";
-import { InvalidInput } from "../../../operator/src/input.ts";
+import { InvalidInput, timeIn } from "../../../operator/src/input.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeDialog, DialogButton } from "../parts/dialog.tsx";
@@ -22,7 +22,6 @@ import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { inOrder, ORDERS, ROLES, summaryOf } from "../tokens/api-tokens.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
-import { timeIn } from "../words.ts";
 
 /** Lists the API tokens of an environment, and looks up leaked API tokens. The lookup needs no environment. */
 export function ApiTokensPage({ params }: { readonly params: Params }) {

@@ -1,9 +1,11 @@
+import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Ban, Pause, Pencil, Play, RefreshCw, Trash2 } from "lucide-preact";
 import { useRef, useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
+import { timeIn } from "../../../operator/src/input.ts";
 import { durationText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
@@ -21,7 +23,6 @@ import { Visible } from "../parts/visible.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { newRequestId } from "../session/request-id.ts";
 import { useSession } from "../session/session.ts";
-import { timeIn } from "../words.ts";
 import { EnvironmentTokenNote, FIELD_NAMES, fieldsIn, GroupFieldset, optionsFor, textsOf } from "./group-form.tsx";
 import { sessionPrograms } from "./programs.ts";
 
@@ -186,10 +187,10 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
   const { caller, userGroups } = useSession();
   // A retry has the same id, so the service rotates the token only once.
   const [requestId] = useState(newRequestId);
-  const rotate = async (graceSeconds: number) => {
+  const rotate = async (previousTokenTtl: Duration) => {
     const { userGroup } = await userGroups.rotateUserGroupToken({
       group: { case: "userGroupId", value: id },
-      previousTokenTtl: { seconds: BigInt(graceSeconds) },
+      previousTokenTtl,
       requestId,
     });
     if (userGroup?.suspension) {
@@ -209,7 +210,7 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
     <RotationDialog
       title="Rotate the token"
       id={id}
-      grace={durationText(Number(caller.rotationGrace?.seconds ?? 0n) * 1000)}
+      grace={durationText(caller.rotationGrace ? durationMs(caller.rotationGrace) : 0)}
       consequence={`This revokes the old token of the user group ${id} at once. Dashboards that use the old token show nothing until they have the new token.`}
       command="group rotate"
       onRotate={rotate}

@@ -7,6 +7,7 @@ import {
   WebhookDeliverySchema,
   WebhookSchema,
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
+import { timeIn } from "../../../operator/src/input.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { Badge } from "../parts/badge.tsx";
 import { useAction, useAnswer } from "../parts/calls.ts";
@@ -23,7 +24,6 @@ import { useSession } from "../session/session.ts";
 import { fieldsIn, WebhookFieldset, type WebhookValues } from "../webhooks/webhook-form.tsx";
 import { WebhookState } from "../webhooks/webhook-state.tsx";
 import { isEnabled, outcomeText, redeliveryText, stateText, testText, undeliveredSince } from "../webhooks/webhooks.ts";
-import { timeIn } from "../words.ts";
 
 interface Acting {
   readonly webhook: Webhook;
