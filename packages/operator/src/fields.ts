@@ -199,20 +199,6 @@ export function enumValue<Value extends number>(desc: DescEnum | GenEnum<Value>,
   return (desc.values.find(({ number }) => enumText(desc, number) === name)?.number ?? 0) as Value;
 }
 
-/**
- * Returns the maximum length of a text field, in characters. The validation rules in `proto/` contain this length.
- * Returns undefined if the rules contain no maximum.
- */
-export function maxLengthOf(field: DescField): number | undefined {
-  const { type } = getOption(field, rulesOption);
-  return type.case === "string" && type.value.maxLen > 0n ? Number(type.value.maxLen) : undefined;
-}
-
-/** Returns the maximum length of a text field in the request of a method, in characters. */
-export function limitOf({ input }: { readonly input: DescMessage }, field: string): number | undefined {
-  return maxLengthOf(fieldOf(input, field));
-}
-
 /** Returns whether the validation rules in `proto/` require a field. */
 export function isRequiredField(field: DescField): boolean {
   return getOption(field, rulesOption).required;

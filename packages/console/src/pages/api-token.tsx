@@ -1,9 +1,7 @@
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import { Ban, Pencil, RefreshCw } from "lucide-preact";
 import { useState } from "preact/hooks";
-import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type ApiToken, ApiTokenSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
-import { limitOf } from "../../../operator/src/fields.ts";
 import { timeIn } from "../../../operator/src/input.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
@@ -122,11 +120,7 @@ function Update({ apiToken, again, onClose }: Acting & Closable) {
       onConfirm={update}
       onClose={onClose}
     >
-      <TextField
-        label="Name"
-        {...field("name")}
-        maxLength={limitOf(AdminService.method.updateApiToken, "display_name")}
-      />
+      <TextField label="Name" {...field("name")} />
       <TextField
         label="Expires"
         hint="A time, a date, a duration from now such as 90d, or never."

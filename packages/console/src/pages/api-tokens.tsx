@@ -1,14 +1,13 @@
 import { Plus } from "lucide-preact";
 import { useState } from "preact/hooks";
 import {
-  AdminService,
   type LookupApiTokenResponse,
   LookupApiTokenResponseSchema,
   LookupApiTokenResponse_Source as Source,
 } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ApiTokenSchema, RoleSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
-import { enumNames, enumValue, limitOf } from "../../../operator/src/fields.ts";
+import { enumNames, enumValue } from "../../../operator/src/fields.ts";
 import { InvalidInput, timeIn } from "../../../operator/src/input.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
@@ -128,12 +127,7 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
       onConfirm={create}
       onClose={onClose}
     >
-      <TextField
-        label="Name"
-        hint="A name for people, such as the back end that will use it."
-        {...field("name")}
-        maxLength={limitOf(AdminService.method.createApiToken, "display_name")}
-      />
+      <TextField label="Name" hint="A name for people, such as the back end that will use it." {...field("name")} />
       <SelectField
         label="Role"
         {...field("role")}
@@ -176,7 +170,6 @@ function Lookup() {
           type="password"
           value={text}
           onValue={setText}
-          maxLength={limitOf(AdminService.method.lookupApiToken, "token")}
         />
       </Form>
       {found && <Found found={found} />}

@@ -33,7 +33,7 @@ export function CreateEnvironment({ onDone, onClose }: { readonly onDone: (name:
       onConfirm={create}
       onClose={onClose}
     >
-      <TextField label="Name" {...field("name")} maxLength={64} />
+      <TextField label="Name" {...field("name")} />
       <SelectField label="Tag" {...field("tag")} options={TAG_OPTIONS} />
     </ChangeDialog>
   );

@@ -7,7 +7,6 @@ import {
   isObject,
   isTimeField,
   labelOf,
-  maxLengthOf,
   valueIn,
 } from "../../../operator/src/fields.ts";
 import { formatField, parseField } from "../../../operator/src/input.ts";
@@ -70,7 +69,7 @@ export function GroupFieldset({
         if (isTimeField(desc)) return <TextField key={name} {...input} hint={TIME_HINT} />;
         if (fieldKind === "map") return <TextField key={name} {...input} hint={MAP_HINT} rows={3} />;
         if (isJsonField(desc)) return <TextField key={name} {...input} hint={JSON_HINT} rows={8} />;
-        return <TextField key={name} {...input} hint={hints[name]} maxLength={maxLengthOf(desc)} />;
+        return <TextField key={name} {...input} hint={hints[name]} />;
       })}
     </>
   );

@@ -1,8 +1,6 @@
 import { useState } from "preact/hooks";
-import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { SigningKeySchema } from "../../../../gen/usergroup/admin/v1/signing_key_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
-import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAction, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
@@ -54,19 +52,12 @@ function Ending({ params }: { readonly params: Params }) {
       <p>The user group and its tokens stay as they are. {UNTIL}</p>
       <Form label="Revoke viewer sessions" submit="Revoke them …" isDangerous act={ask}>
         <div class="columns">
-          <TextField
-            label="User group"
-            hint="The id of the user group."
-            value={group}
-            onValue={setGroup}
-            maxLength={limitOf(AdminService.method.revokeViewerSessions, "user_group_id")}
-          />
+          <TextField label="User group" hint="The id of the user group." value={group} onValue={setGroup} />
           <TextField
             label="Viewer"
             hint="The viewer_id of the sessions. Empty: all viewers."
             value={viewer}
             onValue={setViewer}
-            maxLength={limitOf(AdminService.method.revokeViewerSessions, "viewer_id")}
           />
         </div>
       </Form>

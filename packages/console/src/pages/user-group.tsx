@@ -2,9 +2,7 @@ import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Ban, Pause, Pencil, Play, RefreshCw, Trash2 } from "lucide-preact";
 import { useRef, useState } from "preact/hooks";
-import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import { limitOf } from "../../../operator/src/fields.ts";
 import { timeIn } from "../../../operator/src/input.ts";
 import { durationText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
@@ -227,7 +225,6 @@ function Suspend({ group: { providedId: id }, again, onClose }: Acting & Closabl
   const { values, field } = useFields({ reason: "", message: "", until: "" });
   const { reason, message } = values;
   const until = values.until.trim();
-  const limit = (name: string) => limitOf(AdminService.method.suspendUserGroup, name);
   const suspend = async () => {
     const time = until === "" ? undefined : timeIn(UNTIL, until, 1);
     await admin.suspendUserGroup({ environment, userGroupId: id, reason, message, until: time });
@@ -244,18 +241,8 @@ function Suspend({ group: { providedId: id }, again, onClose }: Acting & Closabl
       onConfirm={suspend}
       onClose={onClose}
     >
-      <TextField
-        label="Reason"
-        hint="For operators. Viewers do not see the reason."
-        {...field("reason")}
-        maxLength={limit("reason")}
-      />
-      <TextField
-        label="Message"
-        hint="The page can show this message to viewers."
-        {...field("message")}
-        maxLength={limit("message")}
-      />
+      <TextField label="Reason" hint="For operators. Viewers do not see the reason." {...field("reason")} />
+      <TextField label="Message" hint="The page can show this message to viewers." {...field("message")} />
       <TextField
         label={UNTIL}
         hint="A time, a date, or a duration from now such as 7d. Empty: until somebody resumes the group."

@@ -1,9 +1,6 @@
 import { Plus } from "lucide-preact";
 import { useState } from "preact/hooks";
-import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import { UserGroupService } from "../../../../gen/usergroup/v1/user_group_service_pb.ts";
-import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
@@ -42,12 +39,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
     <Page title="User groups" actions={!isRoot && create}>
       <section class="card">
         <Form label="Search user groups" submit="Search" act={search} isInLine>
-          <TextField
-            label="Prefix of the id"
-            value={typed}
-            onValue={setTyped}
-            maxLength={limitOf(AdminService.method.listUserGroups, "provided_id_prefix")}
-          />
+          <TextField label="Prefix of the id" value={typed} onValue={setTyped} />
         </Form>
         <ListTable
           list={list}
@@ -113,7 +105,6 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
         hint="The id of the user group in your back end. This id cannot be changed."
         value={id}
         onValue={setId}
-        maxLength={limitOf(UserGroupService.method.getUserGroup, "user_group_id")}
       />
       <GroupFieldset field={field} hints={{ name: "Empty: the id." }} />
     </ChangeDialog>

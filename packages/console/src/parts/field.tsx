@@ -47,7 +47,7 @@ export function TextField({
 }: FieldProps & {
   readonly hint?: ComponentChildren;
   readonly rows?: number;
-} & Pick<JSX.IntrinsicElements["input"], "type" | "maxLength">) {
+} & Pick<JSX.IntrinsicElements["input"], "type">) {
   const id = useId();
   const failure = useContext(FormError);
   const isInvalid = failure.error instanceof InvalidInput && failure.error.field === label;

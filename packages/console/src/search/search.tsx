@@ -2,9 +2,7 @@ import { signal } from "@preact/signals";
 import { Building2, type LucideIcon, UsersRound } from "lucide-preact";
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
-import { limitOf } from "../../../operator/src/fields.ts";
 import { environmentsOf } from "../../../operator/src/pages.ts";
 import { PAGES } from "../pages/all.ts";
 import { useAnswer } from "../parts/calls.ts";
@@ -139,7 +137,6 @@ export function Search() {
           autocomplete="off"
           autocapitalize="off"
           spellcheck={false}
-          maxLength={limitOf(AdminService.method.lookupUserGroup, "user_group_id")}
           value={text}
           onInput={(event) => {
             setText(event.currentTarget.value);

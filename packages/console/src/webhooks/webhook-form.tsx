@@ -1,6 +1,4 @@
-import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { EVENT_TYPES } from "../../../../src/domain/events.ts";
-import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { CheckField, type Fields, TextField } from "../parts/field.tsx";
 
@@ -38,13 +36,11 @@ export function WebhookFieldset({ field }: Pick<Fields<WebhookValues>, "field">)
         label="Name"
         hint="A name for people, such as the system that receives the events."
         {...field("displayName")}
-        maxLength={limitOf(AdminService.method.createWebhook, "display_name")}
       />
       <TextField
         label="URL"
         hint="The URL starts with https://, and its host has a public address. Callers of role admin can read the URL, so it must not contain a secret."
         {...field("url")}
-        maxLength={limitOf(AdminService.method.createWebhook, "url")}
       />
       <CheckField label="All event types, including types of later releases" {...isOfAllTypes} />
       {!isOfAllTypes.value && (
