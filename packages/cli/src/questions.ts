@@ -1,5 +1,4 @@
 import { createInterface } from "node:readline";
-import { Writable } from "node:stream";
 import { usageFailure } from "./failures.ts";
 import { printable } from "./output/printable.ts";
 import { Interrupted, type Shell } from "./shell.ts";
@@ -21,8 +20,7 @@ export async function ask(
   { isSecret = false }: { readonly isSecret?: boolean } = {},
 ): Promise<string> {
   const { stdin: input, stderr, signal } = shell;
-  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const output = isSecret ? silent : stderr;
+  const output = isSecret ? undefined : stderr;
   const lines = createInterface({ input, output, signal, terminal: true, historySize: 0 });
   const prompt = `${printable(question)}: `;
   if (isSecret) stderr.write(prompt);
