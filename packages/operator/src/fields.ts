@@ -186,7 +186,7 @@ export function entriesOf(map: { readonly [key: string]: string }): string[] {
  * is the unspecified value.
  */
 export function enumText(desc: DescEnum, number: number): string | undefined {
-  return number === 0 ? undefined : desc.value[number]?.name.slice(desc.sharedPrefix?.length).toLowerCase();
+  return number === 0 ? undefined : desc.value[number]?.localName.toLowerCase();
 }
 
 /** Returns the names of all values of an enum except the unspecified value. */

@@ -69,16 +69,10 @@ export function Id({ id, href }: { readonly id: string; readonly href?: string |
         </span>
       </>
     );
-  const title = cut === id ? undefined : visibleText(id);
-  if (href === undefined)
-    return (
-      <span class="id" title={title}>
-        {content}
-      </span>
-    );
+  const Tag = href === undefined ? "span" : "a";
   return (
-    <a class="id" href={href} title={title}>
+    <Tag class="id" href={href} title={cut === id ? undefined : visibleText(id)}>
       {content}
-    </a>
+    </Tag>
   );
 }
