@@ -17,42 +17,36 @@ export interface ChangeBy {
   readonly peer: string;
 }
 
+/** Returns the author of a change that the service makes by itself. */
+export function byService(actorName: string, method: string): ChangeBy {
+  return { actorId: "service", actorName, role: "service", method, requestId: "", peer: "" };
+}
+
 /** The author of the environments that the service creates at its start for `API_TOKENS`. */
-export const AT_START: ChangeBy = {
-  actorId: "service",
-  actorName: "the service at its start",
-  role: "service",
-  method: "CreateEnvironment",
-  requestId: "",
-  peer: "",
-};
+export const AT_START = byService("the service at its start", "CreateEnvironment");
 
 /**
  * An event of the audit trail: a change, or an export of tokens. The event contains the names of changed fields, but
- * not their values.
+ * not their values. An unknown role or display name of an API token is empty.
  */
 export interface AuditEvent extends ChangeBy {
   /** The id. It is unique within the environment, and higher than the ids of all events before this event. */
   readonly id: string;
   /** The time by the store's clock, in milliseconds since 1970. */
   readonly time: number;
-  readonly userGroupId: string | undefined;
-  readonly apiToken: AuditedApiToken | undefined;
-  readonly webhookId: string | undefined;
-  readonly exported: ExportedUserGroups | undefined;
   readonly changedFields: readonly string[];
-}
-
-/** The API token of an event, with the values before the change. An unknown value is empty. */
-export interface AuditedApiToken {
-  readonly id: string;
-  readonly role: string;
-  readonly displayName: string;
+  readonly userGroupId?: string;
+  readonly apiTokenId?: string;
+  readonly apiTokenRole?: string;
+  /** The display name before the change. */
+  readonly apiTokenDisplayName?: string;
+  readonly webhookId?: string;
+  readonly exported?: ExportedUserGroups;
 }
 
 export interface ExportedUserGroups {
   /** The export contains only ids with this prefix. */
-  readonly prefix: string;
+  readonly providedIdPrefix: string;
   readonly count: number;
 }
 

@@ -54,11 +54,9 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
   CreateEnvironment: "environment.created",
 };
 
-/** An event of the audit trail, for the feed and for webhooks: ids and names of fields, but no values and no tokens. */
-export interface FeedEvent
-  extends Pick<AuditEvent, "id" | "time" | "actorId" | "userGroupId" | "webhookId" | "changedFields"> {
+/** An event of the audit trail, with its type for the feed and for webhooks. */
+export interface FeedEvent extends AuditEvent {
   readonly type: EventType;
-  readonly apiTokenId: string | undefined;
 }
 
 /** Returns the type of an event of the audit trail. @param isCreation whether the call created a user group */
@@ -69,25 +67,36 @@ export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   const byMethod = TYPE_BY_METHOD[event.method];
   if (byMethod) return byMethod;
   if (event.userGroupId !== undefined) return "user_group.updated";
-  return event.apiToken ? "api_token.updated" : "environment.updated";
+  return event.apiTokenId !== undefined ? "api_token.updated" : "environment.updated";
 }
 
-/** A position in the events of an environment. The reader has read all events up to this position, inclusive. */
-export interface EventPosition {
+/** The place in the events of an environment at which a reader begins. */
+export interface EventStart {
+  /**
+   * The id of an event, or a time in microseconds since 1970. The reader has read all events up to this event,
+   * inclusive, or all events before this time. If events after this time were removed, the reader begins after the last
+   * removed event. The time 0 selects the first event. The time Infinity skips all existing events.
+   */
+  readonly cursor: number;
+  /**
+   * At this time, in milliseconds since 1970 by the store's clock, no event with a higher id than `cursor` existed.
+   * Undefined if `cursor` is itself a time.
+   */
+  readonly cursorTime: number | undefined;
+}
+
+/** A start at an event. */
+export interface EventPosition extends EventStart {
+  readonly cursorTime: number;
+}
+
+/** The content of a cursor of WatchEvents. */
+export interface EventCursor extends EventPosition {
+  /** The number of the environment. */
   readonly number: number;
-  readonly id: number;
-  /** At this time, in milliseconds since 1970 by the store's clock, no event with a higher id existed. */
-  readonly time: number;
   /** The key of the next page, if the reader is still reading a snapshot of the groups. Otherwise undefined. */
   readonly snapshotAfter?: string | undefined;
 }
-
-/**
- * The start of a feed: a position, or a time in milliseconds since 1970. A time selects the events at or after this
- * time. If some of these events were removed, the feed begins after the last removed event. The time 0 selects the
- * beginning. The time Infinity skips all existing events.
- */
-export type EventStart = EventPosition | { readonly since: number };
 
 export interface EventPage {
   readonly events: readonly FeedEvent[];
@@ -97,20 +106,20 @@ export interface EventPage {
   readonly hasMore: boolean;
 }
 
-export function positionAfter({ id, time }: FeedEvent, { number }: Pick<EventPosition, "number">): EventPosition {
-  return { number, id: Number(id), time };
+export function positionAfter({ id, time }: FeedEvent): EventPosition {
+  return { cursor: Number(id), cursorTime: time };
 }
 
-export function formatCursor({ number, id, time, snapshotAfter }: EventPosition): string {
+export function formatCursor({ number, cursor, cursorTime, snapshotAfter }: EventCursor): string {
   const snapshot = snapshotAfter === undefined ? "" : `.${snapshotAfter}`;
-  return Buffer.from(`${number}.${id}.${time}${snapshot}`).toString("base64url");
+  return Buffer.from(`${number}.${cursor}.${cursorTime}${snapshot}`).toString("base64url");
 }
 
 /** Parses a cursor. Returns undefined if the cursor is malformed. */
-export function parseCursor(cursor: string): EventPosition | undefined {
-  const text = Buffer.from(cursor, "base64url").toString();
-  const [, numbers = "", snapshotAfter] = /^(\d{1,7}\.\d{1,16}\.\d{1,13})(?:\.(.*))?$/s.exec(text) ?? [];
-  const [number, id, time] = numbers.split(".").map(Number) as [number, number, number];
-  const position = { number, id, time, snapshotAfter };
-  return formatCursor(position) === cursor ? position : undefined;
+export function parseCursor(text: string): EventCursor | undefined {
+  const plain = Buffer.from(text, "base64url").toString();
+  const [, numbers = "", snapshotAfter] = /^(\d{1,7}\.\d{1,16}\.\d{1,13})(?:\.(.*))?$/s.exec(plain) ?? [];
+  const [number, cursor, cursorTime] = numbers.split(".").map(Number) as [number, number, number];
+  const parsed = { number, cursor, cursorTime, snapshotAfter };
+  return formatCursor(parsed) === text ? parsed : undefined;
 }

@@ -1,7 +1,7 @@
-import type { AuditEvent, AuditFilter, ChangeBy, ExportedUserGroups } from "./audit.ts";
+import type { AuditFilter, ChangeBy, ExportedUserGroups } from "./audit.ts";
 import type { Environment, EnvironmentName, ListedEnvironment } from "./environment.ts";
 import type { DomainError } from "./errors.ts";
-import type { EventPage, EventStart } from "./events.ts";
+import type { EventPage, EventStart, FeedEvent } from "./events.ts";
 import type { Page, PageRequest } from "./page.ts";
 import type {
   ImportedUserGroup,
@@ -252,7 +252,7 @@ export interface AuditStore {
    * @throws InvalidPageToken; AuditEventsExpired if the first event of the page was removed after the previous page was
    *   read
    */
-  list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
+  list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<FeedEvent>>;
 }
 
 /** The feed of events, which are events of the audit trail. The feed throws the errors of a `UserGroupStore`. */

@@ -1,4 +1,4 @@
-import { AT_START, type ChangeBy } from "./audit.ts";
+import { byService, type ChangeBy } from "./audit.ts";
 import { HOUR_MS } from "./durations.ts";
 import type { Environment } from "./environment.ts";
 import type { UserGroupTarget, Viewer } from "./user-group.ts";
@@ -97,8 +97,4 @@ export interface SigningKeyStore {
 }
 
 /** The author of the service's scheduled rotations of signing keys. */
-export const IN_TIME: ChangeBy = {
-  ...AT_START,
-  actorName: "the service, on schedule",
-  method: "RotateSigningKey",
-};
+export const IN_TIME = byService("the service, on schedule", "RotateSigningKey");

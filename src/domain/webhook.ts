@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { ChangeBy } from "./audit.ts";
 import { DAY_MS, HOUR_MS } from "./durations.ts";
 import type { Environment } from "./environment.ts";
+import type { EventStart } from "./events.ts";
 import type { Page, PageRequest } from "./page.ts";
 
 export const MAX_WEBHOOKS = 20;
@@ -24,8 +25,8 @@ export const WEBHOOK_SECRET_PREFIX = "whsec_";
 /** The stored states. `failed`: all deliveries failed for `DISABLE_AFTER_MS`, so the service disabled the webhook. */
 export const WEBHOOK_STATES = ["enabled", "disabled", "failed"] as const;
 
-/** The state of a webhook. `unreadable`: the webhook is enabled, but its current secret cannot be decrypted. */
-export type WebhookState = (typeof WEBHOOK_STATES)[number] | "unreadable";
+/** The state of a webhook. `secret_unreadable`: the webhook is enabled, but its current secret cannot be decrypted. */
+export type WebhookState = (typeof WEBHOOK_STATES)[number] | "secret_unreadable";
 
 /**
  * The result of an attempt: `delivered` (HTTP status 2xx), or a class of failures that reveals nothing about the
@@ -45,8 +46,11 @@ export const DELIVERY_OUTCOMES = [
 
 export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
 
-/** An endpoint for the events of an environment. Times are in milliseconds since 1970 by the store's clock. */
-export interface Webhook {
+/**
+ * An endpoint for the events of an environment. All events before its `EventStart` have been delivered or need no
+ * delivery. Times are in milliseconds since 1970 by the store's clock.
+ */
+export interface Webhook extends EventStart {
   /** The id, which is not secret. */
   readonly id: string;
   readonly displayName: string;
@@ -58,13 +62,6 @@ export interface Webhook {
   readonly updateTime: number;
   /** The time until which at least one replaced secret still signs. Undefined if only the current secret signs. */
   readonly previousSecretExpireTime: number | undefined;
-  /**
-   * The position of the webhook in the events: the id of an event, or a time in microseconds since 1970. All events up
-   * to this position have been delivered or need no delivery.
-   */
-  readonly cursor: number;
-  /** At this time, no event after `cursor` existed. Undefined if `cursor` is itself a time. */
-  readonly cursorTime: number | undefined;
   readonly lastSuccessTime: number | undefined;
   /**
    * The time of the first failure after the last success or the last change of the webhook. Undefined if no attempt has
@@ -158,9 +155,6 @@ interface DueWebhooks {
   readonly webhooks: readonly DueWebhook[];
 }
 
-/** A position in the events of an environment: `cursor` and `cursorTime` of a webhook. */
-export type DeliveryPosition = Pick<Webhook, "cursor" | "cursorTime">;
-
 /** An event that was sent, and the result of the attempt. */
 export interface Attempt extends SendResult, Pick<Delivery, "eventId" | "eventType"> {
   readonly eventTime: number;
@@ -170,9 +164,9 @@ export interface Attempt extends SendResult, Pick<Delivery, "eventId" | "eventTy
 
 /** The result of one step of a delivery: an attempt, skipped events, or both. */
 export interface Settlement {
-  readonly from: DeliveryPosition;
+  readonly from: EventStart;
   /** The position after the last event that was delivered or needs no delivery. */
-  readonly to: DeliveryPosition;
+  readonly to: EventStart;
   readonly attempt?: Attempt | undefined;
   /** Whether `settle` releases the lease. After a failed attempt, `settle` always releases the lease. */
   readonly release: boolean;

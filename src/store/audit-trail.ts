@@ -1,10 +1,4 @@
-import {
-  type AuditEvent,
-  type AuditedApiToken,
-  type AuditFilter,
-  type ExportedUserGroups,
-  isAuditEventKey,
-} from "../domain/audit.ts";
+import type { AuditEvent, AuditFilter } from "../domain/audit.ts";
 import type { Environment } from "../domain/environment.ts";
 import {
   AuditEventsExpired,
@@ -23,9 +17,6 @@ import { inBatches, recordFromFields, textOf } from "./records.ts";
 import { READ_EVENTS } from "./scripts.ts";
 
 const READ_FOR_FILTER = 4000;
-
-/** The maximum number of events that one script reads for the feed. A script that reads this number takes 1.2 ms. */
-const MAX_FEED_EVENTS = 250;
 
 /** The maximum number of days that one script reads for the feed. If no day has events, the script takes 0.6 ms. */
 const MAX_FEED_DAYS = 200;
@@ -71,7 +62,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
     const reads = STREAMS.map((stream) =>
       client.run("list-audit-events", "xrevrange", [eventsKey(number, stream, day), ...range]),
     );
-    const streams = (await Promise.all(reads)).map((entries) => entries.map((entry) => eventFrom(entry).event));
+    const streams = (await Promise.all(reads)).map((entries) => entries.map(eventFrom));
     // If a stream returned `count` events, it may have older events that were not read.
     const lasts = streams.map((events) => (events.length < count ? 0 : Number(events.at(-1)?.id)));
     const known = Math.max(...lasts);
@@ -80,20 +71,16 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
   };
 
   return {
-    async recordExport(environment, { prefix, count }, by) {
-      const subject = `x:${count} ${prefix}`;
+    async recordExport(environment, { providedIdPrefix, count }, by) {
+      const subject = `x:${count} ${providedIdPrefix}`;
       await writeEvent({ client, audit, environment, by }, { subject, changedFields: "token" });
     },
 
-    async readEvents({ number }: Environment, start: EventStart, size: number): Promise<EventPage> {
-      const isPosition = "id" in start;
-      const count = Math.min(size, MAX_FEED_EVENTS);
-      if (isPosition && start.number !== number) throw new EventCursorExpired();
+    async readEvents({ number }: Environment, { cursor, cursorTime }: EventStart, count: number): Promise<EventPage> {
       const args = {
         environment: environmentKey(number),
-        after: isPosition ? start.id : "",
-        seen: isPosition ? start.time : "",
-        since: isPosition ? "" : Math.min(start.since * 1000, Number.MAX_SAFE_INTEGER),
+        cursor: Math.min(cursor, Number.MAX_SAFE_INTEGER),
+        cursorTime,
         retentionMs: audit.retentionMs,
         count,
         maxDays: MAX_FEED_DAYS,
@@ -108,28 +95,29 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       }
       const events: FeedEvent[] = [];
       for (let i = 0; i < texts.length; i += EVENT_LENGTH + 1) {
-        events.push(feedEventFrom([texts[i] as string, texts.slice(i + 1, i + 1 + EVENT_LENGTH)]));
+        events.push(eventFrom([texts[i] as string, texts.slice(i + 1, i + 1 + EVENT_LENGTH)]));
       }
       const hasMore = rest !== "";
       const time = hasMore ? (events.at(-1) as FeedEvent).time : Number(now);
-      return { events, next: { number, id: Number(last), time }, hasMore };
+      return { events, next: { cursor: Number(last), cursorTime: time }, hasMore };
     },
 
     async list(environments, filter, { after, size }) {
-      const position = positionOf(after);
+      // The key of a page is the number of an environment and the id of the first event of the page.
+      const [begin, position] = after === "" ? [] : after.split(".").map(Number);
       const kept = Math.max(Date.now() - audit.retentionMs, 0) * 1000;
       const oldest = Math.max(kept, (filter.from ?? 0) * 1000);
       const isFiltered = [filter.userGroupId, filter.actorId, filter.method].some((each) => each !== undefined);
       const count = isFiltered ? READ_FOR_FILTER / 2 : size + 1;
-      const items: AuditEvent[] = [];
+      const items: FeedEvent[] = [];
       let read = 0;
       /** The id of the first event of the page. Undefined on the first page, or if the event has been found. */
-      let expected = position?.version;
-      const begun = position ? environments.findIndex(({ number }) => number === position.number) : 0;
+      let expected = position;
+      const begun = begin === undefined ? 0 : environments.findIndex(({ number }) => number === begin);
       if (begun < 0) throw new InvalidPageToken();
       for (const [i, { number, createTime }] of environments.slice(begun).entries()) {
         const [version] = await client.run("list-audit-events", "hmget", [environmentKey(number), "version"]);
-        const newest = i === 0 && position ? position.version : Number(version ?? 0);
+        const newest = (i === 0 ? position : undefined) ?? Number(version ?? 0);
         const end = Math.min(newest + 1, (filter.before ?? Number.POSITIVE_INFINITY) * 1000);
         const first = Math.max(dayOf(oldest / 1000), dayOf(createTime));
         const days = Array.from({ length: Math.max(dayOf(end / 1000) - first + 1, 0) }, (_, d) => first + d).reverse();
@@ -155,14 +143,6 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
   };
 }
 
-/** Parses the key of a page. Returns undefined if the key is empty, as for the first page. @throws InvalidPageToken */
-function positionOf(after: string): { readonly number: number; readonly version: number } | undefined {
-  if (after === "") return undefined;
-  if (!isAuditEventKey(after)) throw new InvalidPageToken();
-  const [number, version] = after.split(".").map(Number) as [number, number];
-  return { number, version };
-}
-
 function isWanted(event: AuditEvent, { userGroupId, actorId, method }: AuditFilter): boolean {
   return (
     (userGroupId === undefined || event.userGroupId === userGroupId) &&
@@ -173,8 +153,8 @@ function isWanted(event: AuditEvent, { userGroupId, actorId, method }: AuditFilt
 
 type Entry = readonly [streamId: string, fields: readonly string[]];
 
-/** Decodes an entry. `isCreation` is true if the event created a user group. @throws RecordUnreadable */
-function eventFrom([streamId, fields]: Entry): { readonly event: AuditEvent; readonly isCreation: boolean } {
+/** Decodes an entry. @throws RecordUnreadable */
+function eventFrom([streamId, fields]: Entry): FeedEvent {
   const [id = ""] = streamId.split("-");
   const record = recordFromFields(fields);
   const text = (field: string) => textOf(record, field, `the audit event ${id}`);
@@ -183,7 +163,6 @@ function eventFrom([streamId, fields]: Entry): { readonly event: AuditEvent; rea
     throw new RecordUnreadable(new Error(`the audit event ${id} has no known role`));
   }
   const subject = text(EVENT_FIELD.subject);
-  const [kind, named] = [subject.slice(0, 2), subject.slice(2)];
   const changedFields = text(EVENT_FIELD.changedFields);
   const event: AuditEvent = {
     id,
@@ -192,32 +171,24 @@ function eventFrom([streamId, fields]: Entry): { readonly event: AuditEvent; rea
     actorName: text(EVENT_FIELD.actorName),
     role,
     method: text(EVENT_FIELD.method),
-    userGroupId: kind === "g:" || kind === "c:" ? named : undefined,
-    apiToken: kind === "t:" ? apiTokenOf(named) : undefined,
-    webhookId: kind === "w:" ? named : undefined,
-    exported: kind === "x:" ? exportFrom(named) : undefined,
     changedFields: changedFields === "" ? [] : changedFields.split(","),
     requestId: text(EVENT_FIELD.requestId),
     peer: text(EVENT_FIELD.peer),
+    ...resourceOf(subject),
   };
-  return { event, isCreation: kind === "c:" };
+  return { ...event, type: eventTypeOf(event, subject.startsWith("c:")) };
 }
 
-function feedEventFrom(entry: Entry): FeedEvent {
-  const { event, isCreation } = eventFrom(entry);
-  const { id, time, actorId, userGroupId, apiToken, webhookId, changedFields } = event;
-  const type = eventTypeOf(event, isCreation);
-  return { id, type, time, actorId, userGroupId, apiTokenId: apiToken?.id, webhookId, changedFields };
-}
-
-/** Parses the API token of an event. Scripts write the API token in the form `ID ROLE NAME`. */
-function apiTokenOf(subject: string): AuditedApiToken {
-  const [id = "", role = "", ...name] = subject.split(" ");
-  return { id, role, displayName: name.join(" ") };
-}
-
-/** Parses the export of an event. `recordExport` writes the export in the form `COUNT PREFIX`. */
-function exportFrom(subject: string): ExportedUserGroups {
-  const [count, ...prefix] = subject.split(" ");
-  return { count: Number(count), prefix: prefix.join(" ") };
+/**
+ * Parses the changed resource of an event. Scripts write an API token in the form `ID ROLE NAME`. `recordExport` writes
+ * an export in the form `COUNT PREFIX`.
+ */
+function resourceOf(subject: string): Partial<AuditEvent> {
+  const [kind, named] = [subject.slice(0, 2), subject.slice(2)];
+  if (kind === "g:" || kind === "c:") return { userGroupId: named };
+  if (kind === "w:") return { webhookId: named };
+  const [first = "", ...words] = named.split(" ");
+  if (kind === "x:") return { exported: { providedIdPrefix: words.join(" "), count: Number(first) } };
+  const [role = "", ...name] = words;
+  return kind === "t:" ? { apiTokenId: first, apiTokenRole: role, apiTokenDisplayName: name.join(" ") } : {};
 }

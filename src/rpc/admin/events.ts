@@ -3,19 +3,14 @@ import {
   type WatchEventsRequest,
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { STREAMS } from "../../domain/capacity.ts";
-import {
-  type EventPosition,
-  type EventStart,
-  type FeedEvent,
-  formatCursor,
-  parseCursor,
-  positionAfter,
-} from "../../domain/events.ts";
+import { EventCursorExpired } from "../../domain/errors.ts";
+import { type EventCursor, formatCursor, parseCursor, positionAfter } from "../../domain/events.ts";
 import { authorizeAgain } from "../access.ts";
 import { callOf } from "../call-context.ts";
 import { invalidField } from "../errors.ts";
-import { suspensionMessage, timestamp } from "../messages.ts";
+import { suspensionMessage } from "../messages.ts";
 import { EVENTS_PAGE, EventWatchers, POLL_MS } from "./event-watchers.ts";
+import { eventMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
 /**
@@ -37,8 +32,11 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
   return {
     async *watchEvents(request, { values, signal, method }) {
       const call = callOf(values);
-      const start = startOf(request);
+      const given = cursorOf(request);
       const environment = await targetOf(environments, call, request.environment);
+      const { number } = environment;
+      if (given && given.number !== number) throw new EventCursorExpired();
+      const time = request.start === Start.BEGINNING ? 0 : Number.POSITIVE_INFINITY;
       const until = performance.now() + LIFETIME_MS;
       let checked = performance.now();
       /** Returns whether the stream continues. Checks the API token at most once per `POLL_MS`. */
@@ -52,9 +50,10 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
       };
       const leave = watchers.enter(environment);
       try {
+        const start = given ?? { cursor: time, cursorTime: undefined };
         let page = await auditTrail.readEvents(environment, start, EVENTS_PAGE);
-        const first: EventPosition = "id" in start ? start : page.next;
-        let snapshotAfter = request.start === Start.SNAPSHOT ? "" : first.snapshotAfter;
+        const first = given ?? page.next;
+        let snapshotAfter = request.start === Start.SNAPSHOT ? "" : given?.snapshotAfter;
         while (snapshotAfter !== undefined && (await isOpen())) {
           const range = { prefix: "", nameContains: "", after: snapshotAfter, size: SNAPSHOT_PAGE };
           const { items, next } = await userGroupAdmin.list(environment, range);
@@ -63,19 +62,19 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
             etag,
             suspension: suspensionMessage(suspension),
           }));
-          const cursor = formatCursor({ ...first, snapshotAfter: next });
+          const cursor = formatCursor({ ...first, number, snapshotAfter: next });
           yield { cursor, content: { case: "snapshot" as const, value: { userGroups, complete: next === undefined } } };
           snapshotAfter = next;
         }
         for (let sent = performance.now(), isBehind = true; await isOpen(); ) {
           for (const event of page.events) {
             if (!(await isOpen())) return;
-            const cursor = formatCursor(positionAfter(event, environment));
+            const cursor = formatCursor({ ...positionAfter(event), number });
             yield { cursor, content: { case: "event" as const, value: eventMessage(event) } };
             sent = performance.now();
           }
           if (performance.now() - sent >= HEARTBEAT_MS || (isBehind && !page.hasMore)) {
-            yield { cursor: formatCursor(page.next) };
+            yield { cursor: formatCursor({ ...page.next, number }) };
             sent = performance.now();
             isBehind &&= page.hasMore;
           }
@@ -90,23 +89,11 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
   } satisfies Partial<AdminRpcs>;
 }
 
-function startOf({ cursor, start }: WatchEventsRequest): EventStart {
-  if (cursor === "") return { since: start === Start.BEGINNING ? 0 : Number.POSITIVE_INFINITY };
+/** Returns the cursor of a request. Undefined if the request has no cursor. @throws ConnectError InvalidArgument */
+function cursorOf({ cursor, start }: WatchEventsRequest): EventCursor | undefined {
+  if (cursor === "") return undefined;
   if (start !== Start.UNSPECIFIED) throw invalidField("cursor", "must be empty if start is set");
-  const position = parseCursor(cursor);
-  if (!position) throw invalidField("cursor", "must be the cursor of a response of WatchEvents, unchanged");
-  return position;
-}
-
-function eventMessage({ id, type, time, actorId, userGroupId, apiTokenId, webhookId, changedFields }: FeedEvent) {
-  return {
-    id,
-    type,
-    createTime: timestamp(time),
-    actorId,
-    userGroupId: userGroupId ?? "",
-    apiTokenId: apiTokenId ?? "",
-    webhookId: webhookId ?? "",
-    changedFields: [...changedFields],
-  };
+  const parsed = parseCursor(cursor);
+  if (!parsed) throw invalidField("cursor", "must be the cursor of a response of WatchEvents, unchanged");
+  return parsed;
 }

@@ -1,6 +1,5 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type ApiToken as ApiTokenMessage, Role as RoleEnum } from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
-import type { AuditEvent as AuditEventMessage } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import type {
   Environment as EnvironmentMessage,
   EnvironmentName as EnvironmentNameMessage,
@@ -8,9 +7,9 @@ import type {
 import type { UserGroupInfo as UserGroupInfoMessage } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { Principal } from "../../auth/api-tokens.ts";
 import type { ApiToken } from "../../domain/api-token.ts";
-import type { AuditEvent } from "../../domain/audit.ts";
 import { DAY_MS } from "../../domain/durations.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
+import type { FeedEvent } from "../../domain/events.ts";
 import { ROLES, type Role } from "../../domain/role.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group.ts";
 import { groupFieldsMessage, suspensionMessage, TAG_MESSAGES, tagFromMessage, timestamp } from "../messages.ts";
@@ -87,30 +86,11 @@ export function environmentNameFromMessage({ name, tag }: EnvironmentNameMessage
   return { name, tag: tagFromMessage(tag) };
 }
 
-export function auditEventMessage(event: AuditEvent): AuditEventMessage {
-  const { exported } = event;
-  return {
-    $typeName: "usergroup.admin.v1.AuditEvent",
-    id: event.id,
-    createTime: timestamp(event.time),
-    actorId: event.actorId,
-    actorDisplayName: event.actorName,
-    role: event.role,
-    method: event.method,
-    userGroupId: event.userGroupId ?? "",
-    apiTokenId: event.apiToken?.id ?? "",
-    apiTokenRole: event.apiToken?.role ?? "",
-    apiTokenDisplayName: event.apiToken?.displayName ?? "",
-    webhookId: event.webhookId ?? "",
-    ...(exported && {
-      exported: {
-        $typeName: "usergroup.admin.v1.AuditEvent.ExportedUserGroups",
-        providedIdPrefix: exported.prefix,
-        count: exported.count,
-      },
-    }),
-    changedFields: [...event.changedFields],
-    requestId: event.requestId,
-    peerAddress: event.peer,
-  };
+export function auditEventMessage(event: FeedEvent) {
+  return { ...eventMessage(event), actorDisplayName: event.actorName, peerAddress: event.peer };
+}
+
+/** Creates the message of an event of the feed. Connect leaves out the fields of the audit trail. */
+export function eventMessage(event: FeedEvent) {
+  return { ...event, createTime: timestamp(event.time), changedFields: [...event.changedFields] };
 }

@@ -98,7 +98,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
       const { items, next, snapshotTime } = await userGroupAdmin.export(environment, range);
       if (includeTokens && items.length > 0) {
-        const exported = { prefix: range.prefix, count: items.length };
+        const exported = { providedIdPrefix: range.prefix, count: items.length };
         await auditTrail.recordExport(environment, exported, call);
       }
       return {

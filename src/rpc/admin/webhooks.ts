@@ -92,18 +92,11 @@ function eventTypesOf(types: readonly string[]): readonly string[] {
   return [...new Set(types)].sort();
 }
 
-const STATES: { readonly [state in WebhookState]: State } = {
-  enabled: State.ENABLED,
-  disabled: State.DISABLED,
-  failed: State.FAILED,
-  unreadable: State.SECRET_UNREADABLE,
-};
-
 function webhookMessage(webhook: Webhook) {
   return withTimestamps({
     ...webhook,
     eventTypes: [...webhook.eventTypes],
-    state: STATES[webhook.state],
+    state: State[webhook.state.toUpperCase() as Uppercase<WebhookState>],
     deliveredTime: Math.floor(webhook.cursor / 1000),
     failureStartTime: webhook.failingSince,
   });

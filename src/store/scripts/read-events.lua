@@ -1,13 +1,13 @@
--- Reads up to `count` events of an environment in the order of their ids. If `after` is not empty, reads the events
--- after the event with this id. This event must still exist, except if it is older than `retentionMs`. In this case,
--- `seen` must not be older than `retentionMs`. `seen` is a time in milliseconds at which no event with a higher id than
--- `after` existed. If `after` is empty, reads the events since the time `since` in microseconds. Reads at most
--- `maxDays` days. `from` is the earliest time to read, in microseconds.
+-- Reads up to `count` events of an environment in the order of their ids. If `cursorTime` is empty, reads the events
+-- since the time `cursor` in microseconds. Otherwise, reads the events after the event with the id `cursor`. This event
+-- must still exist, except if it is older than `retentionMs`. In this case, `cursorTime` must not be older than
+-- `retentionMs`. `cursorTime` is a time in milliseconds at which no event with a higher id than `cursor` existed. Reads
+-- at most `maxDays` days. `from` is the earliest time to read, in microseconds.
 -- Returns one of
 -- - `gone`: the environment is not active
--- - `expired`: events after the event `after` were removed or lost
+-- - `expired`: events after the event `cursor` were removed or lost
 -- - `events`, the id and the time at which the next call continues, and the events. An event is its id and 8 fields
---   with their values. The next call passes the id as `after`, and the time as `from`. If no more events exist, the
+--   with their values. The next call passes the id as `cursor`, and the time as `from`. If no more events exist, the
 --   time is empty
 local prefix = string.sub(environment, 1, -12)
 local record = redis.call('HMGET', environment, 'state', 'version', 'trimmed', 'create_time')
@@ -19,20 +19,19 @@ local function keyOf(stream, id) return prefix .. stream .. ':' .. string.format
 local function read(stream, first, final, limit)
   return redis.call('XRANGE', keyOf(stream, first), string.format('%.0f', first), string.format('%.0f', final), 'COUNT', limit)
 end
-local position
-if after == '' then
-  position = math.min(math.max(tonumber(since), oldest, trimmed) - 1.0, last)
+local position = tonumber(cursor)
+if cursorTime == '' then
+  position = math.min(math.max(position, oldest, trimmed) - 1.0, last)
 else
-  position = tonumber(after)
   -- If the daily limit `maxUpdates` removed updates, the ids of these updates are lower than `trimmed`.
   if position > last or position < trimmed - 1.0 then return {'expired', nowText} end
   if position < last and position >= oldest then
     -- A failover can lose the last events. Later events can then get lower ids than the lost events, so the event
-    -- `after` must exist.
+    -- `cursor` must exist.
     if #read('events', position, position, '1') + #read('updates', position, position, '1') == 0 then
       return {'expired', nowText}
     end
-  elseif position < last and tonumber(seen) * 1000.0 < oldest then
+  elseif position < last and tonumber(cursorTime) * 1000.0 < oldest then
     return {'expired', nowText}
   end
 end

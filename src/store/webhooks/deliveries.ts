@@ -1,9 +1,8 @@
-import type { ChangeBy } from "../../domain/audit.ts";
+import { byService, type ChangeBy } from "../../domain/audit.ts";
 import { environmentPath } from "../../domain/environment.ts";
 import {
   CHECK_INTERVAL_MS,
   type Claim,
-  type DeliveryPosition,
   type DeliveryStore,
   DISABLE_AFTER_MS,
   type DueWebhook,
@@ -32,17 +31,12 @@ import {
 } from "../scripts.ts";
 import { entryOf, targetFrom } from "./webhook-record.ts";
 
-/** Returns the author of a change that the service makes by itself. */
-function service(actorName: string, method: string): ChangeBy {
-  return { actorId: "service", actorName, role: "service", method, requestId: "", peer: "" };
-}
-
 /** The author of a test message to a webhook. Such a message writes no event, so this author is never stored. */
-export const TESTER = service("the test of a webhook", "TestWebhook");
+export const TESTER = byService("the test of a webhook", "TestWebhook");
 
-const DELIVERER = service("the delivery of events", "DisableWebhook");
+const DELIVERER = byService("the delivery of events", "DisableWebhook");
 
-const CHECKER = service("the check of expiry times", "NoteApiTokenExpiry");
+const CHECKER = byService("the check of expiry times", "NoteApiTokenExpiry");
 
 /** The number of values per webhook in the answer of `DUE_WEBHOOKS`. */
 const DUE_VALUES = 4;
@@ -96,7 +90,6 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
     },
 
     async settle({ environment, id, holder }, { from, to, attempt, release }) {
-      const timeOf = ({ cursorTime }: DeliveryPosition) => cursorTime ?? "";
       const answer = await sendChange(send(environment, DELIVERER), "settle-webhook", SETTLE_WEBHOOK, {
         id,
         holder,
@@ -105,7 +98,7 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
         eventTime: attempt?.eventTime,
         from: from.cursor,
         to: to.cursor,
-        toTime: timeOf(to),
+        toTime: to.cursorTime,
         release,
         retryMs: attempt ? Math.round(attempt.retryMs) : 0,
         leaseMs: LEASE_MS,

@@ -73,7 +73,7 @@ export function targetFrom(
     displayName: textOf(record, "display_name", what),
     url: textOf(record, "url", what),
     eventTypes: types === "" ? [] : types.split(","),
-    state: stored === "enabled" && secret === undefined ? "unreadable" : stored,
+    state: stored === "enabled" && secret === undefined ? "secret_unreadable" : stored,
     createTime: integerOf(record, "create_time", what),
     updateTime: integerOf(record, "update_time", what),
     previousSecretExpireTime: latest === 0 ? undefined : latest,

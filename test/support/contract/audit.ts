@@ -1,6 +1,6 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import type { AuditEvent, AuditFilter, ChangeBy } from "../../../src/domain/audit.ts";
+import type { AuditFilter, ChangeBy } from "../../../src/domain/audit.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
 import {
   ApiTokenNotFound,
@@ -13,6 +13,7 @@ import {
   TokenNotFound,
   UserGroupNotFound,
 } from "../../../src/domain/errors.ts";
+import type { FeedEvent } from "../../../src/domain/events.ts";
 import { Audit } from "../../../src/store/audit.ts";
 import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { setLastVersion } from "../stored-state.ts";
@@ -23,7 +24,7 @@ const OTHER: ChangeBy = { ...BY, actorId: "other", actorName: "Änother {name}",
 
 const FIRST = { after: "", size: 1000 };
 
-const EXPORTED = { prefix: "", count: 1 };
+const EXPORTED = { providedIdPrefix: "", count: 1 };
 
 export function auditContract({ store, client, redis, withGroup }: ContractContext): void {
   const listed = (environment: Environment) => ({ ...environment, createTime: 0, deleteTime: undefined });
@@ -32,7 +33,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
     (await trail({ worker: 1 }).list([listed(environment)], filter, FIRST)).items;
   /** Reads the audit trail in pages of at most `size` events, and returns the events of all pages. */
   const pages = async (environment: Environment, size: number, filter: AuditFilter = {}, between = async () => {}) => {
-    const found: AuditEvent[] = [];
+    const found: FeedEvent[] = [];
     for (let after: string | undefined = ""; after !== undefined; ) {
       const page = await trail().list([listed(environment)], filter, { after, size });
       expect(page.items.length).toBeLessThanOrEqual(size);
@@ -42,7 +43,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
     }
     return found;
   };
-  const idsOf = (events: readonly AuditEvent[]) => events.map(({ id }) => id);
+  const idsOf = (events: readonly FeedEvent[]) => events.map(({ id }) => id);
 
   describe("the audit trail", () => {
     it("has one event per change of a group, with the author, the method and the names of the changed fields", async () => {
@@ -54,8 +55,10 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       await store().rotate(environment, byId("a", { graceMs: 60_000 }));
       await store().getOrCreate(environment, newGroup("b"));
       const events = await list(environment);
-      const ofA = { ...BY, userGroupId: "a", apiToken: undefined, exported: undefined };
-      expect(events.map(({ id, time, ...rest }) => rest).filter(({ userGroupId }) => userGroupId === "a")).toEqual([
+      const ofA = { ...BY, userGroupId: "a" };
+      expect(
+        events.map(({ id, time, type, ...rest }) => rest).filter(({ userGroupId }) => userGroupId === "a"),
+      ).toEqual([
         { ...ofA, changedFields: ["token"] },
         { ...ofA, ...OTHER, changedFields: ["token"] },
         { ...ofA, changedFields: ["mapping"] },
@@ -135,14 +138,15 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       );
       await oneWins(revocations, ApiTokenNotFound);
       await fails(tokens.revoke(environment, apiToken.id), ApiTokenNotFound);
-      await trail().recordExport(environment, { prefix: "a b,c ", count: 12 }, BY);
+      await trail().recordExport(environment, { providedIdPrefix: "a b,c ", count: 12 }, BY);
       const events = await list(environment);
-      const none = { userGroupId: undefined, apiToken: undefined, exported: undefined, changedFields: [] };
+      const none = { changedFields: [] };
       const { id, role, displayName } = apiToken;
-      expect(events.map(({ id, time, ...rest }) => rest)).toEqual([
-        { ...BY, ...none, exported: { prefix: "a b,c ", count: 12 }, changedFields: ["token"] },
-        { ...OTHER, ...none, apiToken: { id, role, displayName } },
-        { ...BY, ...none, apiToken: { id, role, displayName } },
+      const itself = { apiTokenId: id, apiTokenRole: role, apiTokenDisplayName: displayName };
+      expect(events.map(({ id, time, type, ...rest }) => rest)).toEqual([
+        { ...BY, ...none, exported: { providedIdPrefix: "a b,c ", count: 12 }, changedFields: ["token"] },
+        { ...OTHER, ...none, ...itself },
+        { ...BY, ...none, ...itself },
         { ...OTHER, ...none },
       ]);
       expect(JSON.stringify(events)).not.toContain(token.slice(4, 20));
@@ -235,7 +239,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
         issued.push((await tokens.create(environment, { ...values, creator: top.id })).apiToken.id);
       expect(await tokens.revoke(environment, top.id, OTHER, { issued: true })).toBe(6);
       const revoked = await list(environment, { actorId: OTHER.actorId });
-      expect(revoked.map(({ apiToken }) => apiToken?.id).sort()).toEqual([top.id, ...issued].sort());
+      expect(revoked.map(({ apiTokenId }) => apiTokenId).sort()).toEqual([top.id, ...issued].sort());
       expect(new Set(idsOf(revoked)).size).toBe(6);
     });
 
@@ -267,18 +271,8 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       const environment = await newEnvironment();
       const { number } = environment;
       const now = Date.now() * 1000;
-      for (const after of [
-        "x",
-        "1",
-        `${number}.`,
-        `.${now}`,
-        `${number}.${now} `,
-        `-1.${now}`,
-        `${number}.${"1".repeat(17)}`,
-        `${number + 1}.${now}`,
-      ]) {
+      for (const after of ["x", "1", `.${now}`, `-1.${now}`, `${number + 1}.${now}`])
         await fails(trail().list([listed(environment)], {}, { after, size: 1 }), InvalidPageToken);
-      }
     });
 
     it("reports an error if the last event of the previous page has expired", async () => {

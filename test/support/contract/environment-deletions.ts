@@ -215,12 +215,12 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       const trail = redisAuditTrail(client(), AUDIT);
       const { items } = await trail.list(former ? [former] : [], {}, FIRST);
       expect(items.filter(({ method }) => method === "DeleteEnvironment")).toMatchObject([
-        { changedFields: [], apiToken: undefined },
-        { changedFields: ["delete_time"], apiToken: undefined },
+        { changedFields: [] },
+        { changedFields: ["delete_time"] },
       ]);
       expect(items.map(({ userGroupId }) => userGroupId)).toContain("a");
       const again = await environments().create(environment);
-      expect((await trail.list([again], {}, FIRST)).items).toMatchObject([{ userGroupId: undefined }]);
+      expect((await trail.list([again], {}, FIRST)).items.map(({ userGroupId }) => userGroupId)).toEqual([undefined]);
       const all = await environments().findAll(environment);
       expect(all.map(({ number }) => number)).toEqual([again.number, environment.number]);
       const pages = [];

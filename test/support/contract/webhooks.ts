@@ -31,7 +31,11 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   const webhooks = (ring = RING) => redisWebhooks(depsOf(ring));
   const deliveries = (ring = RING) => redisDeliveries(depsOf(ring));
   const eventsOf = async (environment: Environment) => {
-    const { events } = await redisAuditTrail(client(), AUDIT).readEvents(environment, { since: 0 }, 100);
+    const { events } = await redisAuditTrail(client(), AUDIT).readEvents(
+      environment,
+      { cursor: 0, cursorTime: undefined },
+      100,
+    );
     return events.map(({ type, webhookId, apiTokenId, changedFields }) => ({
       ...{ type, id: webhookId ?? apiTokenId },
       changedFields,

@@ -42,7 +42,11 @@ export function eventLayout({ store, client, redis, withGroup, isShared }: Contr
     it("causes an error in the feed if it is unreadable", async () => {
       const { environment } = await withGroup();
       const ahead = (Date.now() + 60_000) * 1000;
-      const { next } = await trail().readEvents(environment, { since: Number.POSITIVE_INFINITY }, 1);
+      const { next } = await trail().readEvents(
+        environment,
+        { cursor: Number.POSITIVE_INFINITY, cursorTime: undefined },
+        1,
+      );
       await setLastVersion(redis(), environment, ahead);
       await redis().xadd(todayKey(environment), `${ahead}-0`, "a", "x");
       await fails(trail().readEvents(environment, next, 9), RecordUnreadable);
@@ -63,7 +67,7 @@ export function eventLayout({ store, client, redis, withGroup, isShared }: Contr
       await fails(tokens.create(environment, values), RecordUnreadable);
       await fails(tokens.update(environment, apiToken.id, { displayName: "y" }), RecordUnreadable);
       await fails(tokens.rotate(environment, apiToken.id), RecordUnreadable);
-      await fails(trail().recordExport(environment, { prefix: "", count: 1 }, BY), RecordUnreadable);
+      await fails(trail().recordExport(environment, { providedIdPrefix: "", count: 1 }, BY), RecordUnreadable);
       expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(group);
       await fails(store().get(environment, "b"), UserGroupNotFound);
       expect((await tokens.list(environment, {}, FIRST)).items).toEqual([apiToken]);

@@ -43,7 +43,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       expect((await webhooks().beginTest(environment, other.id)).secrets).toEqual([]);
     });
 
-    it("put the webhook in the state `unreadable` if they cannot be decrypted, until its secret is rotated", async () => {
+    it("put the webhook in the state `secret_unreadable` if they cannot be decrypted, until its secret is rotated", async () => {
       const { environment, id, claim, key, secrets } = await create();
       const states = async () => {
         const listed = (await webhooks().list(environment)).find((each) => each.id === id);
@@ -51,7 +51,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       };
       const lost = { secrets: secrets.replace(/^[^.]*/, "lost") };
       await redis().hset(key, { ...lost, next_attempt_time: `${Date.now() + 60_000}` });
-      expect(await states()).toEqual(["unreadable", "unreadable"]);
+      expect(await states()).toEqual(["secret_unreadable", "secret_unreadable"]);
       const { webhook, secret } = await webhooks().rotateSecret(environment, id, BY);
       expect(webhook).toMatchObject({ state: "enabled", nextAttemptTime: undefined });
       expect(await states()).toEqual(["enabled", "enabled"]);
