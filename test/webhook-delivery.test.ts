@@ -209,11 +209,11 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     await waitFor("the failure is stored", async () => (await webhooks.get(environment, webhook.id)).failedAttempts);
     await webhooks.update(environment, webhook.id, { url: receiver.url("/good") }, BY);
     await waitFor("the event arrives", () => named("/good").length === 1);
-    await webhooks.update(environment, webhook.id, { isEnabled: false }, BY);
+    await webhooks.update(environment, webhook.id, { state: "disabled" }, BY);
     await change(2, "later");
     await pause(100);
     expect(named("/good")).toEqual(["g0"]);
-    await webhooks.update(environment, webhook.id, { isEnabled: true }, BY);
+    await webhooks.update(environment, webhook.id, { state: "enabled" }, BY);
     await waitFor("the waiting events arrive", () => named("/good").length === 3);
     expect(named("/good")).toEqual(["g0", "later0", "later1"]);
   });

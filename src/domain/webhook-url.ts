@@ -45,8 +45,7 @@ export function parseWebhookUrl(text: string, allowed: readonly Network[]): stri
   if (username !== "" || password !== "") throw new WebhookUrlRefused("must not contain a user name or a password");
   if (hash !== "") throw new WebhookUrlRefused("must not contain a fragment (#)");
   if (href.length > MAX_URL_LENGTH) throw new WebhookUrlRefused(`must have at most ${MAX_URL_LENGTH} characters`);
-  const host = hostname.replace(/^\[|\]$/g, "");
-  if (ipaddr.isValid(host) && !isAllowedAddress(host, allowed))
+  if (parseAddress(hostname) && !isAllowedAddress(hostname, allowed))
     throw new WebhookUrlRefused("must not contain a private or reserved address that is not in WEBHOOK_ALLOW");
   return href;
 }

@@ -77,7 +77,7 @@ export type NewWebhook = Pick<Webhook, "displayName" | "url" | "eventTypes">;
 
 /** A change of a webhook. An omitted value does not change. Every change also ends the delay after a failure. */
 export interface WebhookChange extends Partial<NewWebhook> {
-  readonly isEnabled?: boolean;
+  readonly state?: "enabled" | "disabled";
 }
 
 export interface Delivery {

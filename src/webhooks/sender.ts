@@ -16,8 +16,6 @@ export const MAX_ANSWER_BYTES = 4096;
  */
 const BODY_MS = 1000;
 
-const MAX_HEADER_BYTES = 8192;
-
 /**
  * The maximum number of informational responses (1xx). If the endpoint sends more of them, the service closes the
  * connection.
@@ -158,7 +156,6 @@ export class Sender {
         method: "POST",
         agent: this.agents[isPlain ? "http:" : "https:"],
         headers: { ...headers, "content-length": String(Buffer.byteLength(body)) },
-        maxHeaderSize: MAX_HEADER_BYTES,
         lookup: lookupOf(addresses),
         signal: ended,
       });

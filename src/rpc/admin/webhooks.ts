@@ -75,13 +75,13 @@ export function webhookRpcs({ environments, webhooks, webhookAllow, sendTest }: 
 
 function changeOf(request: UpdateWebhookRequest, allowed: readonly Network[]): WebhookChange {
   const fields = maskedFields(UpdateWebhookRequestSchema, request, UPDATED_FIELDS);
-  const { displayName, url, eventTypes, enabled: isEnabled } = request;
+  const { displayName, url, eventTypes, enabled } = request;
   if (fields.includes("display_name") && displayName === "") throw invalidField("display_name", "must not be empty");
   return {
     ...(fields.includes("display_name") && { displayName }),
     ...(fields.includes("url") && { url: parseWebhookUrl(url, allowed) }),
     ...(fields.includes("event_types") && { eventTypes: eventTypesOf(eventTypes) }),
-    ...(fields.includes("enabled") && { isEnabled }),
+    ...(fields.includes("enabled") && { state: enabled ? "enabled" : "disabled" }),
   };
 }
 

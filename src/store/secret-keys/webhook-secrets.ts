@@ -3,7 +3,7 @@ import { RecordUnreadable } from "../../domain/errors.ts";
 import { sealingKeyId } from "../encryption.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { webhookKey, webhooksKey } from "../keys.ts";
-import { type StoredRecord, textOf } from "../records.ts";
+import { type ReadRecord, textOf } from "../records.ts";
 import { READ_WEBHOOKS, REPLACE_FIELDS } from "../scripts.ts";
 import { formatSecrets, secretNameOf, validSecrets } from "../webhooks/webhook-record.ts";
 import { recordsFrom } from "../webhooks/webhooks.ts";
@@ -19,9 +19,8 @@ import { recordsFrom } from "../webhooks/webhooks.ts";
 export async function reencryptWebhooks({ client, cipher }: GroupDeps, environment: Environment, isDryRun: boolean) {
   const { number } = environment;
   const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(number) });
-  const now = Number(answer[1]);
   const [uses, failed]: [string[], string[]] = [[], []];
-  const reencrypt = async (id: string, record: StoredRecord): Promise<void> => {
+  const reencrypt = async (id: string, { record, now }: ReadRecord): Promise<void> => {
     const secrets = validSecrets(record, now, `the webhook ${id}`);
     const keyIds = new Set(secrets.map(({ sealed }) => sealingKeyId(sealed)));
     uses.push(...keyIds);
@@ -40,8 +39,8 @@ export async function reencryptWebhooks({ client, cipher }: GroupDeps, environme
       extraArgs: ["secrets", formatSecrets(next)],
     });
   };
-  for (const [id, record] of recordsFrom(answer)) {
-    await reencrypt(id, record).catch((error: unknown) => {
+  for (const [id, found] of recordsFrom(answer)) {
+    await reencrypt(id, found).catch((error: unknown) => {
       if (!(error instanceof RecordUnreadable)) throw error;
       failed.push(id);
     });

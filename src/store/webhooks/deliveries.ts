@@ -100,7 +100,7 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
         to: to.cursor,
         toTime: to.cursorTime,
         release,
-        retryMs: attempt ? Math.round(attempt.retryMs) : 0,
+        retryMs: attempt?.retryMs,
         leaseMs: LEASE_MS,
         disableAfterMs: DISABLE_AFTER_MS,
         maxDeliveries: MAX_DELIVERIES,

@@ -1,6 +1,7 @@
 import type { Environment } from "../../domain/environment.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
 import {
+  type Attempt,
   DELIVERY_OUTCOMES,
   type Delivery,
   WEBHOOK_STATES,
@@ -88,13 +89,7 @@ export function targetFrom(
 }
 
 /** Formats an attempt for the log of deliveries: `EVENT TYPE OUTCOME STATUS MILLISECONDS`. */
-export function entryOf({
-  eventId,
-  eventType,
-  outcome,
-  status,
-  durationMs,
-}: Pick<Delivery, "eventId" | "eventType" | "outcome" | "status" | "durationMs">): string {
+export function entryOf({ eventId, eventType, outcome, status, durationMs }: Attempt): string {
   return [eventId, eventType, outcome, status ?? "-", Math.round(durationMs)].join(" ");
 }
 

@@ -10,20 +10,13 @@ import {
   SECRET_GRACE_MS,
   TEST_INTERVAL_MS,
   type Webhook,
+  type WebhookChange,
   type WebhookStore,
 } from "../../domain/webhook.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { deliveriesKey, environmentMember, WEBHOOK_ENVIRONMENTS_KEY, webhookKey, webhooksKey } from "../keys.ts";
-import {
-  afterChange,
-  isEmpty,
-  type ReadRecord,
-  readRecord,
-  recordFromAnswer,
-  recordFromFields,
-  type StoredRecord,
-} from "../records.ts";
+import { afterChange, isEmpty, type ReadRecord, readRecord, recordFromAnswer, recordFromFields } from "../records.ts";
 import {
   ADD_MEMBER,
   BEGIN_WEBHOOK_CHECK,
@@ -55,7 +48,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     environment: Environment,
     id: string,
     by: ChangeBy,
-    { secret, since, fields = {} }: { secret?: string; since?: number; fields?: StoredRecord },
+    { secret, since, extraArgs }: { secret?: string; since?: number; extraArgs?: readonly string[] },
   ): Promise<Webhook> => {
     const answer = await changeEnvironment({ client, audit, environment, by }, "change-webhook", CHANGE_WEBHOOK, {
       id: requireId(id),
@@ -63,28 +56,23 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
       graceMs: SECRET_GRACE_MS,
       maxSecrets: MAX_SECRETS,
       since,
-      extraArgs: Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [name, value])),
+      extraArgs,
     });
     return changed(environment, id, answer);
   };
 
   return {
-    async create(environment, { displayName, url, eventTypes }, by) {
+    async create(environment, values, by) {
       const { number } = environment;
       const [id, secret] = [newResourceId(), newWebhookSecret()];
       // Add the environment to the list first, so that workers find the first webhook of the environment.
       const member = environmentMember(environmentPath(environment), number);
       await client.change("list-webhooks", ADD_MEMBER, { key: WEBHOOK_ENVIRONMENTS_KEY, member });
-      const fields = {
-        display_name: displayName,
-        url,
-        event_types: eventTypes.join(","),
-        secrets: cipher.seal(environment, secretNameOf(id), secret),
-      };
+      const sealed = cipher.seal(environment, secretNameOf(id), secret);
       const answer = await changeEnvironment({ client, audit, environment, by }, "create-webhook", CREATE_WEBHOOK, {
         id,
         maxWebhooks: MAX_WEBHOOKS,
-        extraArgs: Object.entries(fields).flat(),
+        extraArgs: [...fieldsOf(values), "secrets", sealed],
       });
       return { webhook: changed(environment, id, answer), secret };
     },
@@ -93,21 +81,10 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
 
     async list(environment) {
       const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(environment.number) });
-      const now = Number(answer[1]);
-      return [...recordsFrom(answer)].map(
-        ([id, record]) => targetFrom({ cipher, environment }, id, { record, now }).webhook,
-      );
+      return [...recordsFrom(answer)].map(([id, found]) => targetFrom({ cipher, environment }, id, found).webhook);
     },
 
-    update: (environment, id, { displayName, url, eventTypes, isEnabled }, by) =>
-      change(environment, id, by, {
-        fields: {
-          display_name: displayName,
-          url,
-          event_types: eventTypes?.join(","),
-          state: isEnabled === undefined ? undefined : isEnabled ? "enabled" : "disabled",
-        },
-      }),
+    update: (environment, id, values, by) => change(environment, id, by, { extraArgs: fieldsOf(values) }),
 
     async delete(environment, id, by) {
       const change = { client, audit, environment, by };
@@ -147,11 +124,17 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
   };
 }
 
+/** Returns the names and values of the given fields, for a script. */
+function fieldsOf({ displayName, url, eventTypes, state }: WebhookChange): string[] {
+  const fields = { display_name: displayName, url, event_types: eventTypes?.join(","), state };
+  return Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
+}
+
 /** Returns the ids and records in an answer of `READ_WEBHOOKS`. */
-export function* recordsFrom(answer: readonly string[]) {
+export function* recordsFrom(answer: readonly string[]): Generator<readonly [id: string, found: ReadRecord]> {
   for (let at = 2; at < answer.length; ) {
     const end = at + 2 + Number(answer[at + 1]);
-    yield [answer[at] as string, recordFromFields(answer.slice(at + 2, end))] as const;
+    yield [answer[at] as string, { record: recordFromFields(answer.slice(at + 2, end)), now: Number(answer[1]) }];
     at = end;
   }
 }

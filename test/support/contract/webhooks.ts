@@ -73,7 +73,11 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
       expect(webhook).toMatchObject({ ...VALUES, state: "enabled", failedAttempts: 0 });
       expect(await webhooks().get(environment, webhook.id)).toEqual(webhook);
-      const change = { url: "https://example.com/other", eventTypes: ["user_group.created"], isEnabled: false };
+      const change = {
+        url: "https://example.com/other",
+        eventTypes: ["user_group.created"],
+        state: "disabled",
+      } as const;
       const changed = await webhooks().update(environment, webhook.id, change, BY);
       expect(changed).toMatchObject({ url: change.url, eventTypes: change.eventTypes, state: "disabled" });
       expect(await webhooks().list(environment)).toEqual([changed]);
@@ -196,11 +200,11 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     it("is refused if the webhook is disabled, up to date or waiting for a retry, or if its environment does not exist", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
-      const update = (isEnabled: boolean) => webhooks().update(environment, webhook.id, { isEnabled }, BY);
-      await update(false);
+      const update = (state: "enabled" | "disabled") => webhooks().update(environment, webhook.id, { state }, BY);
+      await update("disabled");
       expect(await deliveries().claim(claim)).toBeUndefined();
       expect((await deliveries().due(environment))?.webhooks.map(({ id }) => id)).not.toContain(webhook.id);
-      await update(true);
+      await update("enabled");
       expect(await deliveries().claim(claim)).toBeDefined();
       const failed = await deliveries().settle(claim, advance(webhook, { attempt: attemptOf("status") }));
       expect(failed?.webhook).toMatchObject({ failedAttempts: 1, cursor: webhook.cursor, state: "enabled" });
@@ -209,7 +213,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect((await deliveries().due(environment))?.webhooks.find(({ id }) => id === webhook.id)).toMatchObject({
         ...{ isFree: false, failedEventTime: attemptOf("status").eventTime },
       });
-      await update(true);
+      await update("enabled");
       expect(await deliveries().claim(claim)).toBeDefined();
       const to = { cursor: Date.now() * 2000, cursorTime: Date.now() };
       await deliveries().settle(claim, advance(webhook, { to, release: true }));
@@ -259,7 +263,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
         ...{ type: "webhook.disabled", id: webhook.id, changedFields: ["state"] },
       });
       expect(await deliveries().claim(claim)).toBeUndefined();
-      const enabled = await webhooks().update(environment, webhook.id, { isEnabled: true }, BY);
+      const enabled = await webhooks().update(environment, webhook.id, { state: "enabled" }, BY);
       expect(enabled).toMatchObject({ state: "enabled", failedAttempts: 0, cursor: webhook.cursor });
       expect(await deliveries().claim(claim)).toBeDefined();
     });

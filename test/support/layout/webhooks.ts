@@ -57,7 +57,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       expect(await states()).toEqual(["enabled", "enabled"]);
       // The old secret cannot be decrypted, so messages are signed only with the new secret.
       expect((await claim())?.secrets).toEqual([secret]);
-      await webhooks().update(environment, id, { isEnabled: false }, BY);
+      await webhooks().update(environment, id, { state: "disabled" }, BY);
       await redis().hset(key, lost);
       expect(await states()).toEqual(["disabled", "disabled"]);
     });
