@@ -6,7 +6,6 @@ import type { Page, PageRequest } from "./page.ts";
 import type {
   ImportedUserGroup,
   ImportOptions,
-  ListedUserGroup,
   NewSuspension,
   NewUserGroup,
   Rotation,
@@ -96,7 +95,7 @@ export interface UserGroupAdminStore {
    * Lists groups in the order of the UTF-8 bytes of their ids. Page keys are ids. A group that exists during the whole
    * listing is on exactly one page. A page of a search by name may have few or no items, even if more pages follow.
    */
-  list(environment: Environment, search: UserGroupSearch): Promise<Page<ListedUserGroup>>;
+  list(environment: Environment, search: UserGroupSearch): Promise<Page<UserGroupInfo>>;
 
   /** Lists groups with all values, in the order of `list`. A page has at most about 1 MiB, or one larger group. */
   export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;
@@ -233,7 +232,7 @@ export interface EnvironmentStore {
   delete(name: EnvironmentName, force: boolean, by: ChangeBy): Promise<number>;
 }
 
-/** Records the last resolves of groups (`ListedUserGroup.lastResolveDay`). */
+/** Records the last resolves of groups (`UserGroupInfo.lastResolveDay`). */
 export interface LastResolveNotes {
   /** Records that a viewer was resolved now. The store writes the record later, in the background. */
   note(environment: Environment, viewer: Viewer): void;

@@ -87,8 +87,13 @@ export interface Rotation {
   readonly requestId: string | undefined;
 }
 
-/** A user group in a list for operators. Times are in milliseconds since 1970. */
-export interface ListedUserGroup extends Omit<UserGroup, "token" | "environmentTag" | "mapping" | "properties"> {
+/**
+ * A user group for operators, without its token. Times are in milliseconds since 1970. In a list, `mapping` and
+ * `properties` are undefined.
+ */
+export interface UserGroupInfo
+  extends Omit<UserGroup, "token" | "environmentTag" | "mapping" | "properties">,
+    Partial<Pick<GroupFields, "mapping" | "properties">> {
   /** The time of the last replacement of the token. Undefined if the token has never been replaced. */
   readonly lastRotationTime: number | undefined;
   /** The end of the grace period of the replaced token. Undefined if no replaced token is valid. */
@@ -101,9 +106,6 @@ export interface ListedUserGroup extends Omit<UserGroup, "token" | "environmentT
    */
   readonly lastResolveDay?: number | undefined;
 }
-
-/** A user group for operators, without its token. */
-export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 
 export interface ImportedUserGroup extends NewUserGroup {
   /**

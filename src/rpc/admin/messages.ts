@@ -11,7 +11,7 @@ import { DAY_MS } from "../../domain/durations.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
 import type { FeedEvent } from "../../domain/events.ts";
 import { ROLES, type Role } from "../../domain/role.ts";
-import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group.ts";
+import type { UserGroupInfo } from "../../domain/user-group.ts";
 import { groupFieldsMessage, suspensionMessage, TAG_MESSAGES, tagFromMessage, timestamp } from "../messages.ts";
 
 function roleMessage(role: Role): RoleEnum {
@@ -58,20 +58,14 @@ export function environmentMessage({ name, tag, createTime, deleteTime }: Listed
   return withTimestamps({ $typeName, name, tag: TAG_MESSAGES[tag ?? "none"], createTime, deleteTime });
 }
 
-export function userGroupInfoMessage(group: ListedUserGroup | UserGroupInfo): UserGroupInfoMessage {
+export function userGroupInfoMessage(group: UserGroupInfo): UserGroupInfoMessage {
+  const { mapping, properties, ...fields } = group;
   return {
     $typeName: "usergroup.admin.v1.UserGroupInfo",
-    teamId: BigInt(group.teamId),
-    providedId: group.providedId,
+    ...withTimestamps(fields),
     ...groupFieldsMessage(group),
-    etag: group.etag,
-    createTime: timestamp(group.createTime),
-    updateTime: timestamp(group.updateTime),
-    tokenCreateTime: timestamp(group.tokenCreateTime),
-    lastRotationTime: timestamp(group.lastRotationTime),
-    graceExpireTime: timestamp(group.graceExpireTime),
+    teamId: BigInt(group.teamId),
     importedToken: group.hasForeignToken,
-    expireTime: timestamp(group.expireTime),
     suspension: suspensionMessage(group.suspension),
     lastResolveDate: dateText(group.lastResolveDay),
   };

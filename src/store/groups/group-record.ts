@@ -7,7 +7,6 @@ import {
   type GroupFields,
   type Json,
   type JsonObject,
-  type ListedUserGroup,
   type Suspension,
   type UserGroup,
   type UserGroupChange,
@@ -242,7 +241,7 @@ export const LISTED_FIELDS = [
 ] as const;
 
 /** Decodes a group from its `LISTED_FIELDS`. @throws RecordUnreadable */
-export function listedFromRecord({ record, providedId, now }: GroupAnswer): ListedUserGroup {
+export function listedFromRecord({ record, providedId, now }: GroupAnswer): UserGroupInfo {
   const versions = versionsFromRecord(record);
   const { createTime, tokenCreateTime } = versions;
   const graceUntil = optionalIntegerOf(record, FIELD.graceUntil) ?? 0;

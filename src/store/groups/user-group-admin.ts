@@ -1,7 +1,7 @@
 import type { Environment } from "../../domain/environment.ts";
 import { UserGroupNotFound } from "../../domain/errors.ts";
 import { MAX_STORE_CALL_MS, type UserGroupAdminStore, type UserGroupRange } from "../../domain/store.ts";
-import type { ListedUserGroup, UserGroup, UserGroupInfo } from "../../domain/user-group.ts";
+import type { UserGroup, UserGroupInfo } from "../../domain/user-group.ts";
 import { MAX_ENDED_VIEWERS, MAX_SESSION_MS } from "../../domain/viewer-session.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
@@ -75,7 +75,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
   return {
     async list(environment, range) {
       const { ids, now, next } = await listIds(client, environment, range);
-      const items: ListedUserGroup[] = [];
+      const items: UserGroupInfo[] = [];
       const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
       for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
         // If the record is empty, the group was deleted after its id was read.
