@@ -31,7 +31,6 @@ const SCALARS: { readonly [type in ScalarType]?: readonly [wireType: number, wri
   [ScalarType.INT32]: [VARINT, writeInt32],
   [ScalarType.INT64]: [VARINT, writeInt64],
 };
-const ENUM = ScalarType.INT32;
 
 const KEY = tagOf(1, DELIMITED);
 const VALUE = tagOf(2, DELIMITED);
@@ -84,7 +83,7 @@ function writerOf(field: DescField, known: Map<DescMessage, MessagePlan>): Write
         ? undefined
         : scalarWriter(field.number, field.scalar);
     case "enum":
-      return scalarWriter(field.number, ENUM);
+      return scalarWriter(field.number, ScalarType.INT32);
     case "message":
       return messageWriter(field.number, field, known);
     case "list": {

@@ -1,5 +1,5 @@
 import { cors } from "@connectrpc/connect";
-import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
+import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { type Found, type HeaderRecord, type HttpRequest, type HttpResponse, whenKnown } from "../http-types.ts";
 import { headersOf, recordOf } from "../protocol/headers.ts";
 
@@ -27,59 +27,50 @@ export class Cors {
   }
 
   /** Adds the headers that let an allowed origin read the response. */
-  allow(response: HttpResponse, request: HeaderRecord): HttpResponse {
-    const allowed = this.#headersFor(request);
-    return allowed ? { ...response, headers: merge(response.headers, allowed) } : response;
+  allow<R extends Pick<HttpResponse, "headers">>(response: R, { origin }: HeaderRecord): R {
+    if (origin === undefined) return response;
+    // A response to another origin has `vary` as well, because a cache must not reuse it for an allowed origin.
+    const vary = [response.headers["vary"] ?? [], "origin"].flat().join(", ");
+    return { ...response, headers: { ...response.headers, ...this.#allowed(origin), vary } };
   }
 
   /** Adds the headers of `allow` to the responses of a route. */
   allowOf(found: Found, request: HeaderRecord): Found {
-    const allowed = this.#headersFor(request);
-    if (!allowed) return found;
     return whenKnown(found, (route) => {
-      if ("handler" in route) return { ...route, handler: handlerWith(route.handler, allowed) };
-      const serve = async (request: HttpRequest) => {
-        const response = await route.serve(request);
-        return { ...response, headers: merge(response.headers, allowed) };
+      if (!("handler" in route)) {
+        const serve = async (given: HttpRequest) => this.allow(await route.serve(given), request);
+        return { maxBytes: route.maxBytes, serve, call: route.call };
+      }
+      const serve = async (given: UniversalServerRequest) => {
+        const response = await route.handler(given);
+        const { headers } = this.allow({ headers: recordOf(response.header ?? new Headers()) }, request);
+        return { ...response, header: headersOf(headers) };
       };
-      return { maxBytes: route.maxBytes, serve, call: route.call };
+      return { ...route, handler: Object.assign(serve, route.handler) };
     });
   }
 
   /** Returns the response headers of a preflight request; undefined for any other request. */
   preflight(httpMethod: string, request: HeaderRecord): HeaderRecord | undefined {
     if (httpMethod !== "OPTIONS" || request["access-control-request-method"] === undefined) return undefined;
-    const allowed = this.#headersFor(request);
-    if (allowed?.["access-control-allow-origin"] === undefined) return { vary: "origin" };
+    const allowed = this.#allowed(request["origin"]);
+    if (!allowed) return { vary: "origin" };
     return {
       ...allowed,
       "access-control-allow-methods": "POST",
       "access-control-allow-headers": this.#allowHeaders,
       "access-control-max-age": String(MAX_AGE_SECONDS),
-    };
-  }
-
-  #headersFor({ origin }: HeaderRecord): HeaderRecord | undefined {
-    if (typeof origin !== "string") return undefined;
-    const { origins } = this.#options;
-    // A cache must not reuse this response for an allowed origin.
-    if (origins !== "*" && !origins.includes(origin)) return { vary: "origin" };
-    return {
-      "access-control-allow-origin": origins === "*" ? "*" : origin,
-      "access-control-expose-headers": this.#exposeHeaders,
       vary: "origin",
     };
   }
-}
 
-function handlerWith(handler: UniversalHandler, added: HeaderRecord): UniversalHandler {
-  const serve = async (request: UniversalServerRequest) => {
-    const response = await handler(request);
-    return { ...response, header: headersOf(merge(recordOf(response.header ?? new Headers()), added)) };
-  };
-  return Object.assign(serve, handler);
-}
-
-function merge(headers: HeaderRecord, added: HeaderRecord): HeaderRecord {
-  return { ...headers, ...added, vary: [headers["vary"] ?? [], added["vary"] ?? []].flat().join(", ") };
+  /** Returns the headers for an allowed origin; undefined for any other origin. */
+  #allowed(origin: HeaderRecord[string]): HeaderRecord | undefined {
+    const { origins } = this.#options;
+    if (typeof origin !== "string" || (origins !== "*" && !origins.includes(origin))) return undefined;
+    return {
+      "access-control-allow-origin": origins === "*" ? "*" : origin,
+      "access-control-expose-headers": this.#exposeHeaders,
+    };
+  }
 }
