@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
-import type { ApiToken, ApiTokenStore } from "../domain/api-token.ts";
+import { type ApiTokenStore, MAX_API_TOKENS } from "../domain/api-token.ts";
 import { DAY_MS } from "../domain/durations.ts";
 import type { Environment } from "../domain/environment.ts";
 import type { Page } from "../domain/page.ts";
@@ -53,8 +53,6 @@ const TURN_MS = 5000;
 /** The time that a shutdown waits for deliveries, in milliseconds. */
 const CLOSE_MS = 1000;
 
-const TOKENS_AT_ONCE = 500;
-
 interface EngineDeps extends DeliveryDeps {
   readonly apiTokens: Pick<ApiTokenStore, "list">;
   readonly observer: DeliveryObserver;
@@ -94,9 +92,8 @@ export class DeliveryEngine {
   private readonly deps: EngineDeps;
   private readonly closing = new AbortController();
   private readonly aborted = new AbortController();
-  /** The webhooks in delivery, by id. The value is true if the last attempt had failed before this delivery began. */
-  private readonly active = new Map<string, boolean>();
-  private readonly running = new Set<Promise<void>>();
+  /** The deliveries by the id of their webhook. `isFailing` is true if the last attempt before a delivery failed. */
+  private readonly active = new Map<string, { readonly isFailing: boolean; readonly ended: Promise<unknown> }>();
   private lagging: ReadonlyMap<string, Candidate> = new Map();
 
   constructor(deps: EngineDeps) {
@@ -110,7 +107,7 @@ export class DeliveryEngine {
     this.closing.abort();
     const timer = setTimeout(() => this.aborted.abort(), CLOSE_MS);
     // A poll in flight begins no delivery any more. Do not wait for the poll, because the store may be down.
-    await Promise.allSettled(this.running);
+    await Promise.all([...this.active.values()].map(({ ended }) => ended));
     clearTimeout(timer);
   }
 
@@ -176,8 +173,8 @@ export class DeliveryEngine {
   private begin({ environment, webhook }: Candidate): void {
     if (this.closing.signal.aborted || this.active.size >= MAX_ACTIVE) return;
     const isFailing = webhook.failedEventTime !== undefined;
-    if (isFailing && [...this.active.values()].filter(Boolean).length >= MAX_FAILING) return;
-    this.active.set(webhook.id, isFailing);
+    const failing = [...this.active.values()].filter((each) => each.isFailing);
+    if (isFailing && failing.length >= MAX_FAILING) return;
     const claim = { environment, id: webhook.id, holder: randomBase62(16) };
     const turnEnd = performance.now() + TURN_MS;
     const delivery = new Delivery(this.deps, claim, {
@@ -186,14 +183,11 @@ export class DeliveryEngine {
       attempted: (attempt, next) => this.observe(claim, attempt, next),
     });
     // After an error of the store, a poll finds the webhook again.
-    const work = delivery
+    const ended = delivery
       .run()
       .catch(() => {})
-      .finally(() => {
-        this.active.delete(webhook.id);
-        this.running.delete(work);
-      });
-    this.running.add(work);
+      .finally(() => this.active.delete(webhook.id));
+    this.active.set(webhook.id, { isFailing, ended });
   }
 
   private observe({ environment, id }: Claim, attempt: Attempt, next: WebhookTarget | undefined): void {
@@ -209,20 +203,14 @@ export class DeliveryEngine {
   private async check(environment: Environment): Promise<void> {
     const { store, apiTokens, observer } = this.deps;
     if (!(await store.beginCheck(environment))) return;
-    for (let after: string | undefined = ""; after !== undefined; ) {
-      const { items, next }: Page<ApiToken> = await apiTokens.list(
-        environment,
-        {},
-        { after, size: TOKENS_AT_ONCE },
-        (id) => observer.unreadableApiToken(environment, id),
-      );
-      for (const { id, expireTime } of items) {
-        if (expireTime === undefined) continue;
-        // `EXPIRY_DAYS` descends, so this is the smallest entry that the remaining lifetime does not exceed.
-        const days = EXPIRY_DAYS.findLast((entry) => expireTime - Date.now() <= entry * DAY_MS);
-        if (days !== undefined) await store.noteExpiry(environment, { id, expireTime }, days);
-      }
-      after = next;
+    const { items } = await apiTokens.list(environment, {}, { after: "", size: MAX_API_TOKENS }, (id) =>
+      observer.unreadableApiToken(environment, id),
+    );
+    for (const { id, expireTime } of items) {
+      if (expireTime === undefined) continue;
+      // `EXPIRY_DAYS` descends, so this is the smallest entry that the remaining lifetime does not exceed.
+      const days = EXPIRY_DAYS.findLast((entry) => expireTime - Date.now() <= entry * DAY_MS);
+      if (days !== undefined) await store.noteExpiry(environment, { id, expireTime }, days);
     }
   }
 }
