@@ -1,35 +1,7 @@
 import type { AuditEvent } from "./audit.ts";
 
-/** The types of events in the feed and in webhooks. Consumers must ignore unknown types. */
-export const EVENT_TYPES = [
-  "user_group.created",
-  "user_group.updated",
-  "user_group.rotated",
-  "user_group.suspended",
-  "user_group.resumed",
-  "user_group.revoked",
-  "user_group.deleted",
-  "viewer_sessions.revoked",
-  "api_token.created",
-  "api_token.updated",
-  "api_token.rotated",
-  "api_token.revoked",
-  "api_token.expiring",
-  "signing_key.rotated",
-  "user_groups.exported",
-  "user_groups.reencrypted",
-  "webhook.created",
-  "webhook.updated",
-  "webhook.disabled",
-  "webhook.deleted",
-  "environment.created",
-  "environment.updated",
-] as const;
-
-type EventType = (typeof EVENT_TYPES)[number];
-
 /** The event type of each RPC. Creations of groups are not in this table, because several RPCs create groups. */
-const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
+const TYPE_BY_METHOD = {
   UpdateUserGroup: "user_group.updated",
   ImportUserGroups: "user_group.updated",
   RotateUserGroupToken: "user_group.rotated",
@@ -43,6 +15,7 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
   RotateApiToken: "api_token.rotated",
   RevokeApiToken: "api_token.revoked",
   NoteApiTokenExpiry: "api_token.expiring",
+  RotateSigningKey: "signing_key.rotated",
   ExportUserGroups: "user_groups.exported",
   ReencryptUserGroupTokens: "user_groups.reencrypted",
   CreateWebhook: "webhook.created",
@@ -52,7 +25,13 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
   DisableWebhook: "webhook.disabled",
   DeleteWebhook: "webhook.deleted",
   CreateEnvironment: "environment.created",
-};
+  DeleteEnvironment: "environment.updated",
+} as const;
+
+/** The types of events in the feed and in webhooks. Consumers must ignore unknown types. */
+export const EVENT_TYPES = ["user_group.created" as const, ...new Set(Object.values(TYPE_BY_METHOD))];
+
+type EventType = (typeof EVENT_TYPES)[number];
 
 /** An event of the audit trail, with its type for the feed and for webhooks. */
 export interface FeedEvent extends AuditEvent {
@@ -64,7 +43,7 @@ export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   if (isCreation) return "user_group.created";
   // If the environment needs a new signing key, methods other than RotateSigningKey change the keys as well.
   if (event.changedFields.includes("signing_keys")) return "signing_key.rotated";
-  const byMethod = TYPE_BY_METHOD[event.method];
+  const byMethod = (TYPE_BY_METHOD as { readonly [method: string]: EventType | undefined })[event.method];
   if (byMethod) return byMethod;
   if (event.userGroupId !== undefined) return "user_group.updated";
   return event.apiTokenId !== undefined ? "api_token.updated" : "environment.updated";

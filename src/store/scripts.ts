@@ -23,7 +23,6 @@ import noteTime from "./scripts/note-time.lua" with { type: "text" };
 import noteTokenUse from "./scripts/note-token-use.lua" with { type: "text" };
 import read from "./scripts/read.lua" with { type: "text" };
 import readEvents from "./scripts/read-events.lua" with { type: "text" };
-import readWebhooks from "./scripts/read-webhooks.lua" with { type: "text" };
 import recordEvent from "./scripts/record-event.lua" with { type: "text" };
 import removeMember from "./scripts/remove-member.lua" with { type: "text" };
 import repairToken from "./scripts/repair-token.lua" with { type: "text" };
@@ -97,8 +96,6 @@ export const REPAIR_TOKEN = defineScript("change", repairToken, {
 });
 
 export const REPLACE_FIELDS = defineScript("change", replaceFields, { keys: "key", args: "field expected" });
-
-export const READ_WEBHOOKS = defineScript("read", readWebhooks, { keys: "webhooks", singleKey: false });
 
 export const DUE_WEBHOOKS = defineScript("read", dueWebhooks, {
   keys: "environment webhooks times",

@@ -7,8 +7,8 @@ const INTERVAL_MS = 2000;
 const MAX_PAUSE_MS = 30_000;
 
 /** Returns the pause before the next read, in milliseconds. The pause doubles with each failure after the first. */
-export function followPauseMs(failures: number, intervalMs = INTERVAL_MS): number {
-  return Math.min(MAX_PAUSE_MS, intervalMs * 2 ** Math.max(0, failures - 1));
+export function followPauseMs(failures: number): number {
+  return Math.min(MAX_PAUSE_MS, INTERVAL_MS * 2 ** Math.max(0, failures - 1));
 }
 
 type AuditRequest = Partial<Omit<ListAuditEventsRequest, "$typeName">>;

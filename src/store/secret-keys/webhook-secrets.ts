@@ -2,11 +2,11 @@ import type { Environment } from "../../domain/environment.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
 import { sealingKeyId } from "../encryption.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
-import { webhookKey, webhooksKey } from "../keys.ts";
+import { webhookKey } from "../keys.ts";
 import { type ReadRecord, textOf } from "../records.ts";
-import { READ_WEBHOOKS, REPLACE_FIELDS } from "../scripts.ts";
+import { REPLACE_FIELDS } from "../scripts.ts";
 import { formatSecrets, secretNameOf, validSecrets } from "../webhooks/webhook-record.ts";
-import { recordsFrom } from "../webhooks/webhooks.ts";
+import { readWebhooks } from "../webhooks/webhooks.ts";
 
 /**
  * Encrypts the webhook secrets of an environment with the first key of the ring. If another call changes the secrets of
@@ -17,8 +17,6 @@ import { recordsFrom } from "../webhooks/webhooks.ts";
  *   most once per webhook. `failed`: the ids of webhooks with a secret that cannot be decrypted
  */
 export async function reencryptWebhooks({ client, cipher }: GroupDeps, environment: Environment, isDryRun: boolean) {
-  const { number } = environment;
-  const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(number) });
   const [uses, failed]: [string[], string[]] = [[], []];
   const reencrypt = async (id: string, { record, now }: ReadRecord): Promise<void> => {
     const secrets = validSecrets(record, now, `the webhook ${id}`);
@@ -33,13 +31,13 @@ export async function reencryptWebhooks({ client, cipher }: GroupDeps, environme
     });
     if (next.length < secrets.length) return void failed.push(id);
     await client.change("reencrypt", REPLACE_FIELDS, {
-      key: webhookKey(number, id),
+      key: webhookKey(environment.number, id),
       field: "secrets",
       expected: textOf(record, "secrets"),
       extraArgs: ["secrets", formatSecrets(next)],
     });
   };
-  for (const [id, found] of recordsFrom(answer)) {
+  for (const [id, found] of await readWebhooks({ client }, environment)) {
     await reencrypt(id, found).catch((error: unknown) => {
       if (!(error instanceof RecordUnreadable)) throw error;
       failed.push(id);

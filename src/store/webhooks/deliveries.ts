@@ -31,9 +31,6 @@ import {
 } from "../scripts.ts";
 import { entryOf, targetFrom } from "./webhook-record.ts";
 
-/** The author of a test message to a webhook. Such a message writes no event, so this author is never stored. */
-export const TESTER = byService("the test of a webhook", "TestWebhook");
-
 const DELIVERER = byService("the delivery of events", "DisableWebhook");
 
 const CHECKER = byService("the check of expiry times", "NoteApiTokenExpiry");

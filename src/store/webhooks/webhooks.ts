@@ -1,4 +1,4 @@
-import type { ChangeBy } from "../../domain/audit.ts";
+import { byService, type ChangeBy } from "../../domain/audit.ts";
 import { type Environment, environmentPath } from "../../domain/environment.ts";
 import { WebhookNotFound, WebhookTestLimited } from "../../domain/errors.ts";
 import { isResourceId, newResourceId } from "../../domain/token.ts";
@@ -16,17 +16,12 @@ import {
 import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { deliveriesKey, environmentMember, WEBHOOK_ENVIRONMENTS_KEY, webhookKey, webhooksKey } from "../keys.ts";
-import { afterChange, isEmpty, type ReadRecord, readRecord, recordFromAnswer, recordFromFields } from "../records.ts";
-import {
-  ADD_MEMBER,
-  BEGIN_WEBHOOK_CHECK,
-  CHANGE_WEBHOOK,
-  CREATE_WEBHOOK,
-  DELETE_WEBHOOK,
-  READ_WEBHOOKS,
-} from "../scripts.ts";
-import { TESTER } from "./deliveries.ts";
+import { afterChange, isEmpty, type ReadRecord, readRecord, recordFromAnswer } from "../records.ts";
+import { ADD_MEMBER, BEGIN_WEBHOOK_CHECK, CHANGE_WEBHOOK, CREATE_WEBHOOK, DELETE_WEBHOOK } from "../scripts.ts";
 import { deliveryFrom, secretNameOf, targetFrom } from "./webhook-record.ts";
+
+/** The author of a test message to a webhook. Such a message writes no event, so this author is never stored. */
+const TESTER = byService("the test of a webhook", "TestWebhook");
 
 /** Creates the store of webhooks. Keys of `TOKEN_KEYS` encrypt the secrets of the webhooks. */
 export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
@@ -80,8 +75,8 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     get: async (environment, id) => targetFrom({ cipher, environment }, id, await find(environment, id)).webhook,
 
     async list(environment) {
-      const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(environment.number) });
-      return [...recordsFrom(answer)].map(([id, found]) => targetFrom({ cipher, environment }, id, found).webhook);
+      const found = await readWebhooks({ client }, environment);
+      return found.map(([id, read]) => targetFrom({ cipher, environment }, id, read).webhook);
     },
 
     update: (environment, id, values, by) => change(environment, id, by, { extraArgs: fieldsOf(values) }),
@@ -130,11 +125,15 @@ function fieldsOf({ displayName, url, eventTypes, state }: WebhookChange): strin
   return Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
 }
 
-/** Returns the ids and records in an answer of `READ_WEBHOOKS`. */
-export function* recordsFrom(answer: readonly string[]): Generator<readonly [id: string, found: ReadRecord]> {
-  for (let at = 2; at < answer.length; ) {
-    const end = at + 2 + Number(answer[at + 1]);
-    yield [answer[at] as string, { record: recordFromFields(answer.slice(at + 2, end)), now: Number(answer[1]) }];
-    at = end;
-  }
+/** Reads the records of the webhooks of an environment, in the order of their ids. */
+export async function readWebhooks(
+  { client }: Pick<GroupDeps, "client">,
+  { number }: Environment,
+): Promise<(readonly [id: string, read: ReadRecord])[]> {
+  const range = [webhooksKey(number), "-", "+", "LIMIT", 0, MAX_WEBHOOKS] as const;
+  const ids = await client.run("list-webhooks", "zrangebylex", range);
+  const reads = ids.map((id) => readRecord(client, "list-webhooks", webhookKey(number, id)));
+  const records = (await Promise.all(reads)).map((read, i) => [ids[i] as string, read] as const);
+  // If a record is empty, the webhook was deleted after its id was read.
+  return records.filter(([, { record }]) => !isEmpty(record));
 }
