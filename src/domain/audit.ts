@@ -50,11 +50,6 @@ export interface ExportedUserGroups {
   readonly count: number;
 }
 
-/** Returns whether a text has the form of a page key of events: an environment number, a dot, and an event id. */
-export function isAuditEventKey(text: string): boolean {
-  return /^\d{1,7}\.\d{1,16}$/.test(text);
-}
-
 /** A filter for events. An event must meet all given conditions. */
 export interface AuditFilter {
   readonly userGroupId?: string | undefined;

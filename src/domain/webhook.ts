@@ -244,8 +244,3 @@ const SECRET_BYTES = 32;
 export function newWebhookSecret(): string {
   return WEBHOOK_SECRET_PREFIX + randomBytes(SECRET_BYTES).toString("base64");
 }
-
-/** Returns whether a webhook receives events of a type. */
-export function wants({ eventTypes }: Pick<Webhook, "eventTypes">, type: string): boolean {
-  return eventTypes.length === 0 || eventTypes.includes(type);
-}

@@ -11,7 +11,6 @@ import {
   LEASE_MS,
   type Settlement,
   type WebhookTarget,
-  wants,
 } from "../domain/webhook.ts";
 import { MISSED_TYPE, type SentEvent, sendEvent } from "./payload.ts";
 import { Sender } from "./sender.ts";
@@ -106,7 +105,8 @@ export class Delivery {
     for (const event of events) {
       const { target } = this;
       if (!target || !isOn(target)) return;
-      if (!wants(target.webhook, event.type)) continue;
+      const { eventTypes } = target.webhook;
+      if (eventTypes.length > 0 && !eventTypes.includes(event.type)) continue;
       const attempt = await this.send(target, event);
       const to = positionAfter(event);
       await this.settle({ from: target.webhook, to, attempt, release: this.rules.isOver() });

@@ -130,16 +130,13 @@ export class Sender {
   /** @throws SendFailure if the host has no address, or an address that is not allowed */
   private async addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[|\]$/g, "");
+    const isAllowed = (address: string) => isAllowedAddress(address, this.allowed);
     // `localhost` needs only one allowed address.
-    const loopback = LOOPBACK.get(hostname)?.filter((each) => this.isAllowed(each));
+    const loopback = LOOPBACK.get(hostname)?.filter(isAllowed);
     const addresses = loopback ?? (isIP(host) !== 0 ? [host] : await this.resolve(host).catch(() => []));
     if (addresses.length === 0) throw new SendFailure(loopback ? "address" : "name");
-    if (!addresses.every((each) => this.isAllowed(each))) throw new SendFailure("address");
+    if (!addresses.every(isAllowed)) throw new SendFailure("address");
     return addresses;
-  }
-
-  private isAllowed(address: string): boolean {
-    return isAllowedAddress(address, this.allowed);
   }
 
   private async request(

@@ -1,6 +1,6 @@
 import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { MAX_API_TOKENS } from "../../domain/api-token.ts";
-import { type AuditFilter, isAuditEventKey } from "../../domain/audit.ts";
+import type { AuditFilter } from "../../domain/audit.ts";
 import { environmentPath, isEnvironmentKey } from "../../domain/environment.ts";
 import { callOf } from "../call-context.ts";
 import { timeOf } from "../messages.ts";
@@ -46,7 +46,8 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
       const all = await environments.findAll(name);
       const shown = own ? all.filter(({ number }) => number === own.number) : all;
       const scope = ["ListAuditEvents", environmentPath(name), JSON.stringify(filter)];
-      const page = pageRequest(request, isAuditEventKey, scope);
+      // A page key is the number of an environment and the id of an event.
+      const page = pageRequest(request, (key) => /^\d{1,7}\.\d{1,16}$/.test(key), scope);
       const { items, next } = await auditTrail.list(shown, filter, page);
       return { auditEvents: items.map(auditEventMessage), nextPageToken: nextPageToken(next, scope) };
     },
