@@ -124,7 +124,7 @@ describeWithRedis("round trips to a real Redis", () => {
 
   it("a call with an uncached issued API token needs one round trip", async () => {
     const tokens = testApiTokens(client);
-    const values = { displayName: "a", role: "read", expireTime: undefined, creator: "root" } as const;
+    const values = { displayName: "a", role: "read", expireTime: undefined } as const;
     const { token } = await tokens.create(environment, values);
     for (const each of [token, newApiToken(environment.number)]) {
       const key = { number: environmentNumberOf(each) ?? 0, digest: apiTokenDigest(each) };

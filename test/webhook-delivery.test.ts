@@ -142,7 +142,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     const { webhook } = await create({ eventTypes: ["user_group.deleted", "api_token.created"] });
     newEngine();
     await change(60);
-    const values = { displayName: "back end", role: "read" as const, expireTime: undefined, creator: "root" };
+    const values = { displayName: "back end", role: "read" as const, expireTime: undefined };
     const { apiToken } = await testApiTokens(client).create(environment, values, { ...BY, method: "CreateApiToken" });
     const last = Number((await idsOf(client, environment)).at(-1));
     const isDone = async () => (await webhooks.get(environment, webhook.id)).cursor >= last;
@@ -262,7 +262,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
   it("report API tokens that expire soon, even if the record of another API token is damaged", async () => {
     const { client, redis, environment, create, newEngine, receiver, unreadable } = await setUp();
     const expireTime = Date.now() + 86_400_000 / 2;
-    const values = { displayName: "a", role: "read" as const, expireTime, creator: "root" };
+    const values = { displayName: "a", role: "read" as const, expireTime };
     const tokens = [];
     for (let i = 0; i < 3; i++) tokens.push((await testApiTokens(client).create(environment, values)).apiToken.id);
     const [damaged = "", ...others] = tokens.sort();
@@ -279,7 +279,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     const { client, environment, create, newEngine, receiver } = await setUp();
     const create1 = (days: number) => {
       const expireTime = Date.now() + days * 86_400_000;
-      const values = { displayName: "a", role: "read" as const, expireTime, creator: "root" };
+      const values = { displayName: "a", role: "read" as const, expireTime };
       return testApiTokens(client).create(environment, values);
     };
     const [, month, soon] = [await create1(31), await create1(29), await create1(0.5)];

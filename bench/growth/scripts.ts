@@ -36,11 +36,11 @@ export async function measureScripts(
   const listener = { revoked: () => {}, environmentDeleted: () => {} };
   const tokens = redisApiTokens({ ...deps, listener });
   const values = { displayName: "Back end", role: "admin", expireTime: undefined } as const;
-  const { apiToken } = await tokens.create(ENVIRONMENT, { ...values, creator: "root" }, BY);
+  const { apiToken } = await tokens.create(ENVIRONMENT, values, BY);
   /** Creates an API token, and rotates it until it has the maximum number of secrets in their grace period. */
   const create = async () => {
-    const { apiToken: created } = await tokens.create(ENVIRONMENT, { ...values, creator: apiToken.id }, BY);
-    const rotation = { graceMs: 3_600_000, rotator: "root", notBeyond: undefined };
+    const { apiToken: created } = await tokens.create(ENVIRONMENT, values, { ...BY, actorId: apiToken.id });
+    const rotation = { graceMs: 3_600_000, notBeyond: undefined };
     for (let i = 0; i < MAX_GRACED; i++) await tokens.rotate(ENVIRONMENT, created.id, rotation, BY);
     return created;
   };

@@ -23,7 +23,7 @@ export interface ApiToken {
   readonly lastUseTime: number | undefined;
 }
 
-export type NewApiToken = Pick<ApiToken, "displayName" | "role" | "expireTime" | "creator">;
+export type NewApiToken = Pick<ApiToken, "displayName" | "role" | "expireTime">;
 
 /** A change of an API token. An omitted value does not change. */
 export interface ApiTokenChange {
@@ -35,7 +35,6 @@ export interface ApiTokenChange {
 export interface ApiTokenRotation {
   /** The grace period of the former secret, in milliseconds. 0 revokes this secret immediately. */
   readonly graceMs: number;
-  readonly rotator: string;
   /**
    * The latest allowed expiry time of the API token, in milliseconds since 1970. If the API token expires later, the
    * rotation throws ApiTokenOutlivesCaller. Undefined if every expiry time is allowed.
@@ -89,7 +88,7 @@ export interface ApiTokenKey {
  */
 export interface ApiTokenStore {
   /**
-   * Creates an API token. Only the result of this call contains the secret.
+   * Creates an API token. The creator is the author of the change. Only the result of this call contains the secret.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the API token of the caller was revoked, or if a
    *   call of `revoke` with the option `issued` is running or ended less than five seconds ago

@@ -189,12 +189,12 @@ export const END_SESSIONS = environmentScript(endSessions, {
 
 export const CREATE_API_TOKEN = environmentScript(createApiToken, {
   keys: "apiTokens apiToken",
-  args: "id digest tokenRole displayName creator expireTime issuer maxTokens",
+  args: "id digest tokenRole displayName expireTime maxTokens",
 });
 
 export const ROTATE_API_TOKEN = environmentScript(rotateApiToken, {
   keys: "apiTokens apiToken",
-  args: "id digest rotator issuer notBeyond graceMs maxPrevious",
+  args: "id digest notBeyond graceMs maxPrevious",
 });
 
 export const UPDATE_API_TOKEN = environmentScript(updateApiToken, {

@@ -89,7 +89,7 @@ describeWithRedis("a Cluster", () => {
     const admin = testUserGroupAdmin(client, RING);
     const environment = await environments.create({ name: newName(), tag: undefined });
     for (const id of ["a", "b"]) await store.getOrCreate(environment, newGroup(id));
-    const values = { displayName: "x", role: "admin", expireTime: undefined, creator: "root" } as const;
+    const values = { displayName: "x", role: "admin", expireTime: undefined } as const;
     const { apiToken, token } = await tokens.create(environment, values);
     const keys = redisSigningKeys({ client, cipher: new TokenCipher(RING), audit: AUDIT });
     const importOf = async (id: string) => {

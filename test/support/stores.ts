@@ -98,11 +98,21 @@ export function testApiTokens(
   const tokens = redisApiTokens({ client, listener, audit });
   return {
     ...tokens,
-    create: (environment: Environment, values: NewApiToken, by = BY) => tokens.create(environment, values, by),
+    /** @param values `creator`: the id of the author. Default: the id of `BY` */
+    create: (
+      environment: Environment,
+      { creator = BY.actorId, ...values }: NewApiToken & { readonly creator?: string },
+      by: ChangeBy = { ...BY, actorId: creator },
+    ) => tokens.create(environment, values, by),
     update: (environment: Environment, id: string, change: ApiTokenChange, by = BY) =>
       tokens.update(environment, id, change, by),
-    rotate: (environment: Environment, id: string, rotation: Partial<ApiTokenRotation> = {}, by = BY) =>
-      tokens.rotate(environment, id, { graceMs: 0, rotator: "root", notBeyond: undefined, ...rotation }, by),
+    /** @param rotation `rotator`: the id of the author. Default: the id of `BY` */
+    rotate: (
+      environment: Environment,
+      id: string,
+      { rotator = BY.actorId, ...rotation }: Partial<ApiTokenRotation> & { readonly rotator?: string } = {},
+      by: ChangeBy = { ...BY, actorId: rotator },
+    ) => tokens.rotate(environment, id, { graceMs: 0, notBeyond: undefined, ...rotation }, by),
     revoke: (environment: Environment, id: string, by = BY, options: { readonly issued?: boolean } = {}) =>
       tokens.revoke(environment, id, by, options),
   };

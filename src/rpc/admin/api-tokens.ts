@@ -53,7 +53,6 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
         // The role is never undefined, because validation has refused a request that has no role.
         role: roleFromMessage(request.role) as Role,
         expireTime: request.expireTime ? expiryOf(request.expireTime, caller) : caller.expireTime,
-        creator: caller.id,
       };
       const { apiToken, token } = await apiTokens.create(environment, created, call);
       return { apiToken: apiTokenMessage(apiToken), token };
@@ -88,7 +87,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
 
     rotateApiToken: inEnvironment(async (environment, { apiTokenId, previousTokenTtl }, call) => {
       const graceMs = graceMsOf(previousTokenTtl);
-      const rotation = { graceMs, rotator: call.caller.id, notBeyond: call.caller.expireTime };
+      const rotation = { graceMs, notBeyond: call.caller.expireTime };
       const { apiToken, token } = await apiTokens.rotate(environment, apiTokenId, rotation, call);
       return { apiToken: apiTokenMessage(apiToken), token };
     }),

@@ -68,16 +68,13 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     return issued;
   };
 
-  /** Returns the script argument `issuer`. The argument is empty if the caller is not an API token in Redis. */
-  const issuerOf = (id: string) => (isResourceId(id) ? id : "");
-
   /** Rejects a malformed id. The error does not contain the id, because the caller may have passed a secret. */
   const requireId = (id: string): void => {
     if (!isResourceId(id)) throw new ApiTokenNotFound();
   };
 
   return {
-    async create(environment, { displayName, role, expireTime, creator }, by) {
+    async create(environment, { displayName, role, expireTime }, by) {
       const [id, token] = [newResourceId(), newApiToken(environment.number)];
       const answer = await changeEnvironment({ client, audit, environment, by }, "create-api-token", CREATE_API_TOKEN, {
         id,
@@ -85,8 +82,6 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         displayName,
         tokenRole: role,
         expireTime,
-        creator,
-        issuer: issuerOf(creator),
         maxTokens: MAX_API_TOKENS,
       });
       return { apiToken: changedToken(id, answer), token };
@@ -126,14 +121,12 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       return changedToken(id, answer);
     },
 
-    async rotate(environment, id, { graceMs, rotator, notBeyond }, by) {
+    async rotate(environment, id, { graceMs, notBeyond }, by) {
       requireId(id);
       const token = newApiToken(environment.number);
       const answer = await changeEnvironment({ client, audit, environment, by }, "rotate-api-token", ROTATE_API_TOKEN, {
         id,
         digest: apiTokenDigest(token),
-        rotator,
-        issuer: issuerOf(rotator),
         notBeyond,
         graceMs,
         maxPrevious: MAX_GRACED,

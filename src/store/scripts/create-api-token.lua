@@ -1,8 +1,8 @@
--- Creates an API token. If the caller is an API token in Redis, `issuer` is its id. Otherwise `issuer` is empty.
--- Returns `ApiTokenChanged` if the issuer may not issue API tokens. Returns `TooManyApiTokens` if the environment
+-- Creates an API token.
+-- Returns `ApiTokenChanged` if the caller may not issue API tokens. Returns `TooManyApiTokens` if the environment
 -- already has `maxTokens` API tokens. Otherwise returns `done`, the digest and the record.
 -- include: api-tokens
-if not mayIssue(issuer) then return {'ApiTokenChanged', nowText} end
+if not mayIssue() then return {'ApiTokenChanged', nowText} end
 local expired = {}
 if redis.call('HLEN', apiTokens) >= tonumber(maxTokens) then
   local entries, exists, count = redis.call('HGETALL', apiTokens), {}, 0
@@ -16,11 +16,11 @@ if redis.call('HLEN', apiTokens) >= tonumber(maxTokens) then
   end
   if count >= tonumber(maxTokens) then return {'TooManyApiTokens', nowText} end
 end
-local issuers = issuer ~= '' and issuersOf(id, issuer, '')
+local issuers = issuersOf(id, '')
 audit(subjectOf(id, tokenRole, displayName), '')
 for _, each in ipairs(expired) do redis.call('HDEL', apiTokens, each) end
 redis.call('HSET', apiTokens, digest, id)
-redis.call('HSET', apiToken, 'role', tokenRole, 'display_name', displayName, 'creator', creator, 'create_time', nowText,
+redis.call('HSET', apiToken, 'role', tokenRole, 'display_name', displayName, 'creator', actorId, 'create_time', nowText,
   'digest', digest, 'token_create_time', nowText)
 if issuers then redis.call('HSET', apiToken, 'issuers', issuers) end
 if expireTime ~= '' then setExpiry(apiToken, expireTime) end

@@ -1,16 +1,16 @@
 -- Replaces the secret of an API token. The replaced secret gets a grace period of `graceMs`. At most `maxPrevious`
 -- secrets are in their grace period. The grace period of an older secret ends no later than the grace period of the
--- replaced secret. For `issuer`, see create-api-token.lua.
+-- replaced secret.
 -- Returns `ApiTokenChanged`; `ApiTokenNotFound`; `unreadable`; or `ApiTokenOutlivesCaller` if the API token expires
 -- later than `notBeyond`. Otherwise returns `done`, the digests of the changed and revoked secrets, and the record.
 -- include: api-tokens
-if not mayIssue(issuer) then return {'ApiTokenChanged', nowText} end
+if not mayIssue() then return {'ApiTokenChanged', nowText} end
 local record = recordOf(apiToken)
 if not record then return {'ApiTokenNotFound', nowText} end
 if not isComplete(record) then return {'unreadable', nowText} end
 if notBeyond ~= '' and (tonumber(record.expire_time) or math.huge) > tonumber(notBeyond) then return {'ApiTokenOutlivesCaller', nowText} end
 redis.call('HLEN', apiTokens)
-local issuers = issuer ~= '' and issuersOf(id, issuer, record.issuers or '')
+local issuers = issuersOf(id, record.issuers or '')
 audit(subjectOf(id, record.role, record.display_name), 'token')
 local changed, previous = digestsOf(record), {}
 local function replace(each, graceEnd)
@@ -26,7 +26,7 @@ for each, graceEnd in string.gmatch(record.previous or '', '(%S+) (%d+)') do
   replace(each, math.min(tonumber(graceEnd), now + graceMs))
 end
 redis.call('HSET', apiTokens, digest, id)
-redis.call('HSET', apiToken, 'digest', digest, 'token_create_time', nowText, 'rotator', rotator)
+redis.call('HSET', apiToken, 'digest', digest, 'token_create_time', nowText, 'rotator', actorId)
 if issuers then redis.call('HSET', apiToken, 'issuers', issuers) end
 if #previous > 0 then
   redis.call('HSET', apiToken, 'previous', table.concat(previous, ' '))

@@ -24,7 +24,7 @@ import {
   oneWins,
 } from "./context.ts";
 
-const VALUES: NewApiToken = { displayName: "Back end é{x}", role: "manage", expireTime: undefined, creator: "root" };
+const VALUES: NewApiToken = { displayName: "Back end é{x}", role: "manage", expireTime: undefined };
 
 function newListener() {
   const reported: string[] = [];
@@ -50,7 +50,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
   const environments = () => testEnvironments(client(1));
   const store = (listener: Pick<RevocationListener, "revoked"> = newListener(), worker = 0) =>
     testApiTokens(client(worker), listener);
-  const create = async (given: Partial<NewApiToken> = {}, environment?: Environment) => {
+  const create = async (given: Partial<NewApiToken> & { readonly creator?: string } = {}, environment?: Environment) => {
     const made = environment ?? (await environments().create({ name: newName(), tag: "Customer" }));
     const { apiToken, token } = await store().create(made, { ...VALUES, ...given });
     const { createTime: _, deleteTime: __, ...own } = made as Partial<ListedEnvironment> & Environment;

@@ -126,7 +126,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       const named = { name: newName(), tag: "Testing" as const };
       const environments = testEnvironments(client());
       const tokens = testApiTokens(client());
-      const values = { displayName: "a  display name ", role: "read", expireTime: undefined, creator: "x" } as const;
+      const values = { displayName: "a  display name ", role: "read", expireTime: undefined } as const;
       await fails(tokens.create({ ...named, number: 999_999 }, values), EnvironmentNotFound);
       const tries = Array.from({ length: 4 }, (_, i) => testEnvironments(client(i)).create(named, OTHER));
       await oneWins(tries, EnvironmentExists);
@@ -233,7 +233,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       const environment = await testEnvironments(client()).create({ name: newName(), tag: undefined });
       const tokens = testApiTokens(client());
       const values = { displayName: "x", role: "admin", expireTime: undefined } as const;
-      const { apiToken: top } = await tokens.create(environment, { ...values, creator: "root" });
+      const { apiToken: top } = await tokens.create(environment, { ...values });
       const issued = [];
       for (let i = 0; i < 5; i++)
         issued.push((await tokens.create(environment, { ...values, creator: top.id })).apiToken.id);
@@ -246,7 +246,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
     it("has one event per change of an API token, even if changes are concurrent", async () => {
       const environment = await testEnvironments(client()).create({ name: newName(), tag: undefined });
       const { apiToken } = await testApiTokens(client()).create(environment, {
-        ...{ displayName: "x", role: "admin", expireTime: undefined, creator: "root" },
+        ...{ displayName: "x", role: "admin", expireTime: undefined },
       });
       const by = (i: number): ChangeBy => ({ ...BY, requestId: `request ${i}` });
       const changes = Array.from({ length: 40 }, (_, i) => {

@@ -31,7 +31,7 @@ import {
   newName,
 } from "./context.ts";
 
-const NEW_TOKEN = { displayName: "x", role: "manage", expireTime: undefined, creator: "root" } as const;
+const NEW_TOKEN = { displayName: "x", role: "manage", expireTime: undefined } as const;
 
 const FIRST = { after: "", size: 1000 };
 

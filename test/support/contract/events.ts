@@ -65,7 +65,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       const { token } = await store().rotate(environment, byId("a"), by("RotateUserGroupToken"));
       await admin().revokeTokens(environment, "a", "", by("RevokeUserGroupTokens"));
       await admin().endSessions(environment, { providedId: "a", viewerId: undefined }, by("RevokeViewerSessions"));
-      const values = { displayName: "a", role: "read", expireTime: undefined, creator: "x" } as const;
+      const values = { displayName: "a", role: "read", expireTime: undefined } as const;
       const { apiToken } = await testApiTokens(client()).create(environment, values, by("CreateApiToken"));
       await testApiTokens(client()).revoke(environment, apiToken.id, by("RevokeApiToken"));
       await redisAuditTrail(client(), AUDIT).recordExport(

@@ -311,7 +311,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     const environment = await newEnvironment();
     const tokens = testApiTokens(client());
     const expireTime = Date.now() + 86_400_000;
-    const values = { displayName: "back end", role: "read" as const, expireTime, creator: "root" };
+    const values = { displayName: "back end", role: "read" as const, expireTime };
     const { apiToken } = await tokens.create(environment, values);
     const note = (days: number, at = expireTime) =>
       deliveries().noteExpiry(environment, { id: apiToken.id, expireTime: at }, days);

@@ -9,7 +9,7 @@ import { endsSoon } from "../contract/api-tokens.ts";
 import { type ContractContext, contents, fails, newEnvironment } from "../contract/context.ts";
 import { BY, testApiTokens } from "../stores.ts";
 
-const VALUES: NewApiToken = { displayName: "Back end", role: "manage", expireTime: undefined, creator: "root" };
+const VALUES: NewApiToken = { displayName: "Back end", role: "manage", expireTime: undefined };
 
 export function apiTokenLayout({ client, redis, isShared }: ContractContext): void {
   const store = (worker = 0) => testApiTokens(client(worker));

@@ -55,8 +55,7 @@ export function deadlineLayout({ redis, withGroup }: ContractContext): void {
       change(send, environment, DELETE_GROUP, { id: "a", currentDigest: "", etag: "" }),
     "a creation of an API token": (send, environment) =>
       change(send, environment, CREATE_API_TOKEN, {
-        ...{ id: "late", digest: "late", tokenRole: "read", displayName: "late", creator: "root" },
-        ...{ issuer: "", maxTokens: 9, expireTime: "" },
+        ...{ id: "late", digest: "late", tokenRole: "read", displayName: "late", maxTokens: 9, expireTime: "" },
       }),
     "the start of a deletion": (send, environment) =>
       change(send, environment, BEGIN_DELETION, { force: true, message: "m" }),

@@ -55,7 +55,7 @@ export function eventLayout({ store, client, redis, withGroup, isShared }: Contr
     it("is necessary for every change: if the event cannot be written, the change is not made", async () => {
       const { environment, group } = await withGroup();
       const tokens = testApiTokens(client());
-      const values = { displayName: "x", role: "read", expireTime: undefined, creator: "x" } as const;
+      const values = { displayName: "x", role: "read", expireTime: undefined } as const;
       const { apiToken, token } = await tokens.create(environment, values);
       for (const stream of ["events", "updates"] as const) {
         await redis().del(todayKey(environment, stream));

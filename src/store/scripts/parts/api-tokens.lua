@@ -1,5 +1,8 @@
 -- API tokens. The hash `apiTokens` maps the digest of each secret to the id of an API token. An entry may be outdated,
--- so the record of the API token decides. Input: `prefix`, `environment`.
+-- so the record of the API token decides. Input: `prefix`, `environment`, `actorId`.
+
+-- The id of the caller if the caller is an API token in Redis. Otherwise nil.
+local issuer = string.match(actorId, '^' .. string.rep('%w', 16) .. '$')
 
 local function keyOf(id) return prefix .. 'api-token:' .. id end
 
@@ -21,18 +24,18 @@ local function digestsOf(record)
   return digests
 end
 
--- Returns whether the caller may create or rotate API tokens. If `id` is empty, the caller is not an API token in
--- Redis, so the result is true. Otherwise, the API token `id` must exist, and no pause of a revocation may be in
--- progress.
-local function mayIssue(id)
-  if id == '' then return true end
-  return redis.call('EXISTS', keyOf(id)) == 1 and (tonumber(redis.call('HGET', environment, 'issue_time') or '0') or 0) <= now
+-- Returns whether the caller may create or rotate API tokens. If the caller is an API token in Redis, this API token must
+-- exist, and no pause of a revocation may be in progress.
+local function mayIssue()
+  if not issuer then return true end
+  return redis.call('EXISTS', keyOf(issuer)) == 1 and (tonumber(redis.call('HGET', environment, 'issue_time') or '0') or 0) <= now
 end
 
--- Returns the ids of the issuers of the API token `id`. The list contains `issuer`, the issuers of `issuer`, and
--- `others`. Because the list contains indirect issuers, it stays complete even if `issuer` is revoked. After the first
--- 100 ids, the list contains only ids of existing API tokens.
-local function issuersOf(id, issuer, others)
+-- Returns the ids of the issuers of the API token `id`, or nil if the caller is not an API token in Redis. The list
+-- contains `issuer`, the issuers of `issuer`, and `others`. Because the list contains indirect issuers, it stays complete
+-- even if `issuer` is revoked. After the first 100 ids, the list contains only ids of existing API tokens.
+local function issuersOf(id, others)
+  if not issuer then return nil end
   local list, isKnown = {}, {[id] = true}
   for each in string.gmatch(issuer .. ' ' .. (redis.call('HGET', keyOf(issuer), 'issuers') or '') .. ' ' .. others, '%S+') do
     if not isKnown[each] and (#list < 100 or redis.call('EXISTS', keyOf(each)) == 1) then list[#list + 1] = each end
