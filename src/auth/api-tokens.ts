@@ -14,12 +14,6 @@ export interface BoundPrincipal {
   readonly environment: Environment;
   /** The expiry time of the API token, in milliseconds since 1970. Undefined if the API token does not expire. */
   readonly expireTime: number | undefined;
-  /**
-   * Looks up the environment by its name again, after a call found that the environment is deleted. Only tokens of the
-   * settings have this function. Resolves to undefined if no new environment has the name of the deleted environment.
-   * Rejects like `StaticToken.lookUp`.
-   */
-  readonly lookUpAgain?: () => Promise<BoundPrincipal | undefined>;
 }
 
 /** The bearer of `ADMIN_TOKEN`, which has no environment. */

@@ -14,6 +14,7 @@ const intercept = callInterceptor({
   logger: { isLevelEnabled: () => false, error: () => {} } as unknown as Logger,
   metrics: new Metrics(),
   mayLogUnknown: () => true,
+  authenticator: { authenticate: () => undefined, forget: () => false },
   isCredential: () => false,
   shutdownSignal: new AbortController().signal,
   confirmMissing: async () => {},

@@ -10,9 +10,10 @@ import {
   type UnaryResponse,
 } from "@connectrpc/connect";
 import { streamRefusal } from "@user-group-service/transport";
+import type { ApiTokens } from "../auth/api-tokens.ts";
 import { DomainError, EnvironmentNotFound } from "../domain/errors.ts";
 import { type CallContext, callOf, REQUEST_ID_HEADER } from "./call-context.ts";
-import type { IsCredential } from "./credentials.ts";
+import { apiTokenIn, type IsCredential } from "./credentials.ts";
 import { toCallError } from "./errors.ts";
 import { Observation, type Observers } from "./observation.ts";
 import { compilePlainTextCheck, memoize } from "./plain-text-rules.ts";
@@ -26,6 +27,7 @@ interface InterceptorDeps extends Observers {
    * fails with the error of the promise.
    */
   readonly confirmMissing: () => Promise<void>;
+  readonly authenticator: Pick<ApiTokens, "authenticate" | "forget">;
   readonly isCredential: IsCredential;
 }
 
@@ -36,7 +38,7 @@ type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stream
  * deadline. It adds the request id to the response, and converts failures to errors for the caller.
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
-  const { shutdownSignal, isCredential } = deps;
+  const { authenticator, shutdownSignal, isCredential } = deps;
   // Compiles the check of a type at its first request, because compiling all checks would delay the start.
   const plainCheckOf = memoize((input: DescMessage) => compilePlainTextCheck(input, isCredential));
   let allRules: ReturnType<typeof import("./all-rules.ts")["allRules"]> | undefined;
@@ -63,7 +65,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
         try {
           response = await attempt();
         } catch (failure) {
-          if (!(failure instanceof EnvironmentNotFound && (await lookUpAgain(call)))) throw failure;
+          if (!(failure instanceof EnvironmentNotFound && (await lookUpAgain(authenticator, call)))) throw failure;
           response = await attempt();
         }
       }
@@ -84,11 +86,13 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
 
 const identity = (error: unknown) => error;
 
-/** Looks up a token of the settings again. Returns true if a new environment has replaced its deleted environment. */
-async function lookUpAgain(call: CallContext): Promise<boolean> {
-  const { caller } = call;
-  const principal = caller.role === "root" ? undefined : await caller.lookUpAgain?.();
-  if (!principal) return false;
+/** Authenticates the API token again. Returns true if a new environment has replaced the deleted environment of the token. */
+async function lookUpAgain(authenticator: InterceptorDeps["authenticator"], call: CallContext): Promise<boolean> {
+  const { environment } = call.caller;
+  if (!environment) return false;
+  authenticator.forget(environment.number);
+  const principal = await authenticator.authenticate(apiTokenIn(call.received.headers) ?? "");
+  if (!principal?.environment || principal.environment.number === environment.number) return false;
   call.bearer = principal;
   return true;
 }

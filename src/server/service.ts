@@ -95,16 +95,11 @@ export class Service {
    * tokens.
    */
   async #boundToken({ token, name, environment: wanted }: ApiTokenSetting, key: Uint8Array): Promise<StaticToken> {
-    const { authenticator, state } = this.#parts;
+    const { state } = this.#parts;
     const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
     const displayName = name ?? "an entry of API_TOKENS without a name";
     const principalOf = (environment: Environment): BoundPrincipal => {
-      const lookUpAgain = async () => {
-        authenticator.forget(environment.number);
-        const next = await state.use(wanted);
-        return next.number === environment.number ? undefined : principalOf(next);
-      };
-      return { id, displayName, role: "manage", environment, expireTime: undefined, lookUpAgain };
+      return { id, displayName, role: "manage", environment, expireTime: undefined };
     };
     const known = await state.useIfThere(wanted);
     const lookUp = async () => principalOf(await state.use(wanted));
