@@ -50,12 +50,6 @@ export function parseEnvironmentPath(path: string): EnvironmentName | undefined 
   return name && environmentPath(name) === path ? name : undefined;
 }
 
-/** Returns whether a text has the form of a page key of environments: a path, a space, and a number. */
-export function isEnvironmentKey(text: string): boolean {
-  const [path = "", number = "", ...more] = text.split(" ");
-  return parseEnvironmentPath(path) !== undefined && /^\d{1,7}$/.test(number) && more.length === 0;
-}
-
 /** Environment numbers are below this number. The number 0 is never used. */
 export const ENVIRONMENT_NUMBERS = 2 ** 20;
 

@@ -217,7 +217,7 @@ export interface EnvironmentStore {
 
   /**
    * Lists the environments in the order of their paths (`environmentPath`). An environment that exists during the whole
-   * listing is on exactly one page. Page keys have the form of `isEnvironmentKey`.
+   * listing is on exactly one page.
    */
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
 

@@ -9,7 +9,7 @@ import type { ApiTokenChange } from "../../domain/api-token.ts";
 import { environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
 import type { Role } from "../../domain/role.ts";
-import { apiTokenDigest, environmentNumberOf, isResourceId, USER_GROUP_PREFIX } from "../../domain/token.ts";
+import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../../domain/token.ts";
 import { callOf } from "../call-context.ts";
 import { invalidField } from "../errors.ts";
 import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
@@ -66,7 +66,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
         unusedSince: timeOf(request.unusedSince),
       };
       const scope = ["ListApiTokens", environmentPath(environment), ...Object.values(filter).map(String)];
-      const { items, next } = await apiTokens.list(environment, filter, pageRequest(request, isResourceId, scope));
+      const { items, next } = await apiTokens.list(environment, filter, pageRequest(request, scope));
       return { apiTokens: items.map(apiTokenMessage), nextPageToken: nextPageToken(next, scope) };
     }),
 

@@ -1,7 +1,8 @@
 import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { MAX_API_TOKENS } from "../../domain/api-token.ts";
 import type { AuditFilter } from "../../domain/audit.ts";
-import { environmentPath, isEnvironmentKey } from "../../domain/environment.ts";
+import { environmentPath } from "../../domain/environment.ts";
+import { InvalidPageToken } from "../../domain/errors.ts";
 import { callOf } from "../call-context.ts";
 import { timeOf } from "../messages.ts";
 import { auditEventMessage, environmentMessage } from "./messages.ts";
@@ -32,9 +33,9 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
     },
 
     async listEnvironments(request) {
-      const page = pageRequest(request, isEnvironmentKey);
-      const { items, next } = await environments.list(page);
-      return { environments: items.map(environmentMessage), nextPageToken: nextPageToken(next) };
+      const scope = ["ListEnvironments"];
+      const { items, next } = await environments.list(pageRequest(request, scope));
+      return { environments: items.map(environmentMessage), nextPageToken: nextPageToken(next, scope) };
     },
 
     async listAuditEvents(request, { values }) {
@@ -46,8 +47,10 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
       const all = await environments.findAll(name);
       const shown = own ? all.filter(({ number }) => number === own.number) : all;
       const scope = ["ListAuditEvents", environmentPath(name), JSON.stringify(filter)];
-      // A page key is the number of an environment and the id of an event.
-      const page = pageRequest(request, (key) => /^\d{1,7}\.\d{1,16}$/.test(key), scope);
+      const page = pageRequest(request, scope);
+      // A page key is the number of an environment and the id of an event. A far number would make the store read many
+      // days.
+      if (page.after !== "" && !/^\d{1,7}\.\d{1,16}$/.test(page.after)) throw new InvalidPageToken();
       const { items, next } = await auditTrail.list(shown, filter, page);
       return { auditEvents: items.map(auditEventMessage), nextPageToken: nextPageToken(next, scope) };
     },

@@ -116,29 +116,22 @@ export interface PageOf {
 export type Scope = readonly string[];
 
 /**
- * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the key of the last item on
- * the previous page. If the list has a scope, the page token begins with the digest of the scope.
+ * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the digest of the scope, and
+ * the key of the last item on the previous page.
  *
- * @param isKey returns whether a string can be a key of the list
  * @throws InvalidPageToken
  */
-export function pageRequest(
-  { pageSize, pageToken }: PageOf,
-  isKey: (text: string) => boolean,
-  scope?: Scope,
-): PageRequest {
+export function pageRequest({ pageSize, pageToken }: PageOf, scope: Scope): PageRequest {
   const size = pageSize === 0 ? DEFAULT_PAGE_SIZE : pageSize;
   if (pageToken === "") return { after: "", size };
-  const after = Buffer.from(pageToken, "base64url").toString().slice(digestOf(scope).length);
-  if (!isKey(after) || nextPageToken(after, scope) !== pageToken) throw new InvalidPageToken();
+  const after = Buffer.from(pageToken, "base64url").toString().slice(SCOPE_LENGTH);
+  if (nextPageToken(after, scope) !== pageToken) throw new InvalidPageToken();
   return { after, size };
 }
 
 /** Returns the token of the next page; empty if this page is the last page. */
-export function nextPageToken(next: string | undefined, scope?: Scope): string {
-  return next === undefined ? "" : Buffer.from(digestOf(scope) + next).toString("base64url");
-}
-
-function digestOf(scope: Scope | undefined): string {
-  return scope === undefined ? "" : hash("sha256", JSON.stringify(scope), "base64url").slice(0, SCOPE_LENGTH);
+export function nextPageToken(next: string | undefined, scope: Scope): string {
+  if (next === undefined) return "";
+  const digest = hash("sha256", JSON.stringify(scope), "base64url").slice(0, SCOPE_LENGTH);
+  return Buffer.from(digest + next).toString("base64url");
 }

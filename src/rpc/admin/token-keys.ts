@@ -1,5 +1,4 @@
 import { environmentPath } from "../../domain/environment.ts";
-import { MAX_ID_LENGTH } from "../../domain/user-group.ts";
 import { callOf } from "../call-context.ts";
 import { timeOf, timestamp } from "../messages.ts";
 import { withTimestamps } from "./messages.ts";
@@ -23,7 +22,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
      */
     reencryptUserGroupTokens: environmentRpc(environments)(async (environment, request, call) => {
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
-      const page = pageRequest(request, (id) => id.length <= MAX_ID_LENGTH, scope);
+      const page = pageRequest(request, scope);
       const by = request.validateOnly ? undefined : call;
       const { uses, count, failed, next } = await tokenKeys.reencrypt(environment, page, by);
       return {

@@ -14,13 +14,7 @@ import { type EnvironmentName, environmentPath } from "../../domain/environment.
 import { type DomainError, TokenNotImportable } from "../../domain/errors.ts";
 import type { ImportOutcome, UserGroupRange } from "../../domain/store.ts";
 import { USER_GROUP_PREFIX } from "../../domain/token.ts";
-import {
-  EXPIRED,
-  type ImportOptions,
-  MAX_ID_LENGTH,
-  type Suspension,
-  type UserGroupTarget,
-} from "../../domain/user-group.ts";
+import { EXPIRED, type ImportOptions, type Suspension, type UserGroupTarget } from "../../domain/user-group.ts";
 import { credentialCheck } from "../credentials.ts";
 import { invalidField, toCallError } from "../errors.ts";
 import { graceMsOf, groupFromMessage, timeOf, timestamp, userGroupMessage } from "../messages.ts";
@@ -168,8 +162,7 @@ function userGroupPage(
 ): { readonly range: UserGroupRange; readonly scope: Scope } {
   const { providedIdPrefix: prefix } = request;
   const scope = [method, environmentPath(environment), prefix, ...(nameContains === "" ? [] : [nameContains])];
-  const isKey = (id: string) => id !== "" && id.length <= MAX_ID_LENGTH && id.startsWith(prefix);
-  return { range: { ...pageRequest(request, isKey, scope), prefix }, scope };
+  return { range: { ...pageRequest(request, scope), prefix }, scope };
 }
 
 const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
