@@ -10,6 +10,7 @@ import type { StoreClient } from "../store/connection/client.ts";
 import { StoreMisconfigured } from "../store/connection/errors.ts";
 import { durabilityWarnings, memoryAdvice } from "../store/connection/info.ts";
 import type { TokenCipher } from "../store/encryption.ts";
+import { unlessNotFound } from "../store/environments.ts";
 import type { StoreIdentity } from "../store/identity.ts";
 import { FORMAT_KEY } from "../store/keys.ts";
 import { checkTokenKeys, NOTE_INTERVAL_MS, noteKeyUse } from "../store/secret-keys/ring.ts";
@@ -107,7 +108,7 @@ export class RedisState {
   /** Calls `use` during the start. Returns undefined if the environment was deleted, or its shard is down. */
   useIfThere(name: EnvironmentName): Promise<Environment | undefined> {
     const path = environmentPath(name);
-    return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);
+    return this.#unlessAway(this.use(name).catch(unlessNotFound), `the environment ${path}`);
   }
 
   deleted(environment: Environment): void {
@@ -206,7 +207,7 @@ export class RedisState {
     const { authenticator, environments, identity, logger } = this.#deps;
     if (identity?.refusal()) return;
     for (const known of authenticator.environments) {
-      const stored = await environments.ensureEnvironment(known, AT_START).catch(unlessDeleted);
+      const stored = await environments.ensureEnvironment(known, AT_START).catch(unlessNotFound);
       if (stored?.number === known.number) continue;
       authenticator.forget(known.number);
       const environment = environmentPath(known);
@@ -248,10 +249,6 @@ export class RedisState {
       return undefined;
     }
   }
-}
-
-function unlessDeleted(error: unknown): undefined {
-  if (!(error instanceof EnvironmentNotFound)) throw error;
 }
 
 /** The number of the layout of this release. A release that changes the layout uses the next number. */

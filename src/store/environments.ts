@@ -151,14 +151,14 @@ export function redisEnvironments({
       await list(path, number);
       const change = { client, audit, environment: { number }, by };
       const args = { path };
-      const [state] = await sendChange(change, "create-environment", CREATE_ENVIRONMENT, args);
+      const [state, now] = await sendChange(change, "create-environment", CREATE_ENVIRONMENT, args);
       if (state === "damaged") {
         const cause = new Error(
           `${environmentKey(number)} is lost, but the environment has user groups: restore a backup`,
         );
         throw new RecordUnreadable(cause, "not_made");
       }
-      if (state === "done") return { number, record: await readRecord(number), isCreated: true };
+      if (state === "done") return { number, record: { state: "active", path, create_time: now }, isCreated: true };
       // Another call or another environment has claimed the number, so repeat the walk.
     }
   };
@@ -266,7 +266,8 @@ function isBeingDeleted(record: StoredRecord): boolean {
   return record["state"] === "deleting";
 }
 
-function unlessNotFound(error: unknown): undefined {
+/** Ignores EnvironmentNotFound. Throws every other error. */
+export function unlessNotFound(error: unknown): undefined {
   if (!(error instanceof EnvironmentNotFound)) throw error;
 }
 
