@@ -12,7 +12,7 @@ import type { ApiTokens, Authenticated, Principal } from "../auth/api-tokens.ts"
 import type { RateLimiter } from "../auth/rate-limiter.ts";
 import { environmentPath, formatEnvironmentName } from "../domain/environment.ts";
 import { EnvironmentNotFound } from "../domain/errors.ts";
-import type { Role } from "../domain/role.ts";
+import { ROLES, type Role } from "../domain/role.ts";
 import type { Limited } from "../domain/store.ts";
 import type { RateLimitName } from "../observability/metrics.ts";
 import { type CallContext, callOf } from "./call-context.ts";
@@ -94,14 +94,8 @@ export function isOpen(method: DescMethod): boolean {
   return ACCESS.get(method) === "open";
 }
 
-const RANK: { readonly [access in Access]: number } = {
-  open: 0,
-  any: 0,
-  resolve: 1,
-  read: 2,
-  manage: 3,
-  admin: 4,
-  root: 5,
+const RANK = Object.fromEntries(["open", "any", ...ROLES, "root"].map((access, i) => [access, i])) as {
+  readonly [access in Access]: number;
 };
 
 export interface Authentication {
