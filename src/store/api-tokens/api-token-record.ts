@@ -9,7 +9,9 @@ interface TokenSecret {
   readonly expireTime: number | undefined;
 }
 
-function secretsFrom(record: StoredRecord, what: string): readonly [current: TokenSecret, ...previous: TokenSecret[]] {
+/** Decodes the secrets of an API token: the current secret, and then the former secrets. @throws RecordUnreadable */
+export function secretsFrom(id: string, record: StoredRecord): readonly [TokenSecret, ...TokenSecret[]] {
+  const what = `the API token ${id}`;
   const expireTime = optionalIntegerOf(record, "expire_time", what);
   const words = record["previous"]?.split(" ") ?? [];
   const previous = words.flatMap((digest, i) => {
@@ -29,7 +31,7 @@ export function apiTokenFrom(id: string, { record, now }: ReadRecord): ApiToken 
   const what = `the API token ${id}`;
   const role = record["role"];
   if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
-  const [{ expireTime }, ...previous] = secretsFrom(record, what);
+  const [{ expireTime }, ...previous] = secretsFrom(id, record);
   const graceEnds = previous.flatMap((secret) => secret.expireTime ?? []).filter((end) => end > now);
   return {
     id,
@@ -43,17 +45,6 @@ export function apiTokenFrom(id: string, { record, now }: ReadRecord): ApiToken 
     graceExpireTime: graceEnds.length > 0 ? Math.max(...graceEnds) : undefined,
     lastUseTime: optionalIntegerOf(record, "last_use_time", what),
   };
-}
-
-/**
- * Returns the expiry time of the secret with this digest, and whether a rotation has replaced this secret. Returns
- * undefined if the secret has expired or does not exist. @throws RecordUnreadable
- */
-export function secretFrom(id: string, { record, now }: ReadRecord, digest: string) {
-  const secrets = secretsFrom(record, `the API token ${id}`);
-  const secret = secrets.find((each) => each.digest === digest);
-  if (!secret || (secret.expireTime ?? Number.POSITIVE_INFINITY) <= now) return undefined;
-  return { expireTime: secret.expireTime, isReplaced: secret !== secrets[0] };
 }
 
 export function matches(

@@ -22,7 +22,7 @@ import {
   ROTATE_API_TOKEN,
   UPDATE_API_TOKEN,
 } from "../scripts.ts";
-import { apiTokenFrom, matches, secretFrom } from "./api-token-record.ts";
+import { apiTokenFrom, matches, secretsFrom } from "./api-token-record.ts";
 
 const READ_AT_ONCE = 50;
 
@@ -174,18 +174,18 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       const args = { ...keys, digest };
       const answer = await client.ask("api-token", FIND_API_TOKEN, args, { outcome: "not_made", whileMoving });
       const [, , path = "", id = ""] = answer;
-      const found = recordFromAnswer(answer, 4);
-      if (isEmpty(found.record)) return undefined;
-      const { now } = found;
-      const apiToken = apiTokenFrom(id, found);
-      const secret = secretFrom(id, found, digest);
-      if (!secret) return undefined;
-      const { isReplaced, expireTime } = secret;
+      const { record, now } = recordFromAnswer(answer, 4);
+      if (isEmpty(record)) return undefined;
+      const apiToken = apiTokenFrom(id, { record, now });
+      const secrets = secretsFrom(id, record);
+      const secret = secrets.find((each) => each.digest === digest);
+      const expiresInMs = (secret?.expireTime ?? Number.POSITIVE_INFINITY) - now;
+      if (!secret || expiresInMs <= 0) return undefined;
       return {
-        apiToken: { ...apiToken, expireTime },
-        isReplaced,
+        apiToken: { ...apiToken, expireTime: secret.expireTime },
+        isReplaced: secret !== secrets[0],
         environment: environmentOf(path, number),
-        expiresInMs: (expireTime ?? Number.POSITIVE_INFINITY) - now,
+        expiresInMs,
         unusedForMs: now - (apiToken.lastUseTime ?? Number.NEGATIVE_INFINITY),
       };
     },

@@ -50,7 +50,10 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
   const environments = () => testEnvironments(client(1));
   const store = (listener: Pick<RevocationListener, "revoked"> = newListener(), worker = 0) =>
     testApiTokens(client(worker), listener);
-  const create = async (given: Partial<NewApiToken> & { readonly creator?: string } = {}, environment?: Environment) => {
+  const create = async (
+    given: Partial<NewApiToken> & { readonly creator?: string } = {},
+    environment?: Environment,
+  ) => {
     const made = environment ?? (await environments().create({ name: newName(), tag: "Customer" }));
     const { apiToken, token } = await store().create(made, { ...VALUES, ...given });
     const { createTime: _, deleteTime: __, ...own } = made as Partial<ListedEnvironment> & Environment;
