@@ -178,8 +178,14 @@ export class IssuedTokens implements RevocationListener {
     const until = this.#unknown.get(digest);
     if (until !== undefined && performance.now() < until) return undefined;
     // If `cacheMs` is 0, every call reads the store.
-    const reading = this.#deps.cacheMs === 0 ? undefined : this.#readings.get(digest);
-    return reading ?? this.#share(key);
+    const shared = this.#deps.cacheMs === 0 ? undefined : this.#readings.get(digest);
+    if (shared) return shared;
+    const isFresh = () => this.#readings.get(digest) === reading;
+    const reading = this.#read(key, isFresh).finally(() => {
+      if (isFresh()) this.#readings.delete(digest);
+    });
+    this.#readings.set(digest, reading);
+    return reading;
   }
 
   /**
@@ -212,16 +218,6 @@ export class IssuedTokens implements RevocationListener {
   missed(): void {
     this.#known.clear();
     this.#readings.clear();
-  }
-
-  #share(key: ApiTokenKey): Promise<Authenticated> {
-    const { digest } = key;
-    const isFresh = () => this.#readings.get(digest) === reading;
-    const reading = this.#read(key, isFresh).finally(() => {
-      if (isFresh()) this.#readings.delete(digest);
-    });
-    this.#readings.set(digest, reading);
-    return reading;
   }
 
   /** @param isFresh returns whether no revocation has arrived since the read began */

@@ -26,12 +26,9 @@ const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 
 /** Parses `ENV`, `ENV/Customer` or `ENV/Testing`. Returns undefined for any other text. */
 export function parseEnvironmentName(text: string): EnvironmentName | undefined {
-  const slash = text.indexOf("/");
-  const name = slash < 0 ? text : text.slice(0, slash);
-  const tag = slash < 0 ? undefined : text.slice(slash + 1);
-  if (!NAME.test(name)) return undefined;
-  if (tag !== undefined && tag !== "Customer" && tag !== "Testing") return undefined;
-  return { name, tag };
+  const [name = "", tag, ...others] = text.split("/");
+  if (!NAME.test(name) || others.length > 0) return undefined;
+  return tag === undefined || tag === "Customer" || tag === "Testing" ? { name, tag } : undefined;
 }
 
 /** Formats an environment as `ENV/TAG`, or as `ENV` if it has no tag. `parseEnvironmentName` parses the result. */

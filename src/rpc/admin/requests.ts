@@ -90,16 +90,13 @@ export function targetName(
 ): EnvironmentName {
   const name = named && environmentNameFromMessage(named);
   if (own) {
-    if (name && environmentPath(name) !== environmentPath(own)) throw otherEnvironment(environmentPath(own));
-    return own;
+    const path = environmentPath(own);
+    if (name === undefined || environmentPath(name) === path) return own;
+    const message = `this API token has access only to its environment ${path}; omit environment or use ADMIN_TOKEN`;
+    throw callError(Code.PermissionDenied, message, { reason: "OTHER_ENVIRONMENT" });
   }
   if (!name) throw invalidField("environment", "is required, because ADMIN_TOKEN has no environment");
   return name;
-}
-
-function otherEnvironment(own: string) {
-  const message = `this API token has access only to its environment ${own}; omit environment or use ADMIN_TOKEN`;
-  return callError(Code.PermissionDenied, message, { reason: "OTHER_ENVIRONMENT" });
 }
 
 const DEFAULT_PAGE_SIZE = 100;

@@ -160,15 +160,13 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     async find({ number, digest }) {
       const keys = { environment: environmentKey(number), apiTokens: apiTokensKey(number) };
       const whileMoving = async () => {
-        const of = (key: string) => client.run("api-token", "hgetall", [key], "not_made");
-        const [environment, [entry]] = await Promise.all([
-          of(keys.environment),
+        const [[state, path], [id]] = await Promise.all([
+          client.run("api-token", "hmget", [keys.environment, "state", "path"], "not_made"),
           client.run("api-token", "hmget", [keys.apiTokens, digest], "not_made"),
         ]);
-        if (environment["state"] !== "active" || typeof entry !== "string") return [];
-        const record = await of(apiTokenKey(number, entry));
-        const values = [environment["path"] ?? "", entry, ...Object.entries(record).flat()];
-        return ["found", String(Date.now()), ...values] as string[];
+        if (state !== "active" || !id) return [];
+        const record = await client.run("api-token", "hgetall", [apiTokenKey(number, id)], "not_made");
+        return ["found", String(Date.now()), path ?? "", id, ...Object.entries(record).flat()];
       };
       // A call runs `find` before its change, so an error of `find` has the outcome `not_made`.
       const args = { ...keys, digest };
