@@ -70,7 +70,7 @@ export async function importGroups(groups: readonly ImportedUserGroup[], how: Im
 }
 
 async function importGroup(group: ImportedUserGroup, how: Import): Promise<ImportOutcome> {
-  const { client, validateOnly = false } = how;
+  const { client, mode, validateOnly } = how;
   const key = groupKey(how.environment.number, group.providedId);
   try {
     const token = group.token === undefined ? undefined : givenToken(group.token);
@@ -82,8 +82,8 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
         if (!validateOnly && token && record[FIELD.digest] === token.digest) await repairEntry(group, token, how);
         return { outcome: plan.outcome, changedFields };
       }
-      if (!isEmpty(record) && how.mode === "create-only") throw new UserGroupExists();
-      const isDone = validateOnly || (await write(group, record, { plan, token, how }));
+      if (!isEmpty(record) && mode === "create-only") throw new UserGroupExists();
+      const isDone = validateOnly || (await write(group, record, { plan, how }));
       if (isDone) return { outcome: plan.outcome, changedFields };
     }
     throw new StoreUnavailable(new Error("import: concurrent calls changed the group in each attempt"), "not_made");
@@ -114,7 +114,7 @@ function planOf(
     (name) => !(isSuspended && name === "expireTime") && !hasValue(record, name, group[name]),
   );
   const change: UserGroupChange = Object.fromEntries(differing.map((name) => [name, group[name] ?? null]));
-  const fields = changedFields(isNew ? group : change);
+  const fields = changedFields(change);
   const given = isNew ? (token ?? givenToken(newUserGroupToken())) : isOther && !isKept ? token : undefined;
   if (given) fields.names.push("token");
   if (!isSuspended && suspension && (suspension.until ?? Number.POSITIVE_INFINITY) > now)
@@ -126,26 +126,25 @@ function planOf(
 
 /** Writes a group. Returns false if another call has changed the group since its record was read. */
 async function write(
-  { providedId }: ImportedUserGroup,
+  { providedId, token }: ImportedUserGroup,
   record: StoredRecord,
-  { plan, token, how }: { readonly plan: Plan; readonly token: GivenToken | undefined; readonly how: Import },
+  { plan, how }: { readonly plan: Plan; readonly how: Import },
 ): Promise<boolean> {
   const { environment, cipher, snapshotTime, graceMs } = how;
   const { fields, given, unlessExpired } = plan;
   const names = [...fields.names];
-  if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
-  if (given !== undefined && given === token) {
+  if (given) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
+  if (given && token !== undefined) {
     // The time of the new token is at least the time of the replaced token. An import of an older snapshot therefore
     // does not replace the new token.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));
   }
-  const digest = given?.digest ?? "";
   const answer = await changeEnvironment(how, "import", WRITE_GROUP, {
     id: providedId,
     expectedVersion: versionOf(record),
-    digest,
+    digest: given?.digest,
     graceMs,
     unlessExpired,
     teamIds: TEAM_IDS,
