@@ -6,7 +6,7 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { invalidField } from "../rpc/errors.ts";
 import { invoke, jsonMethod, jsonResponse, pick, readBody, restEndpoint } from "./json.ts";
-import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./user.ts";
+import { common, GET, MASKABLE, methodOf, POST, PUT, type Verb } from "./user.ts";
 
 /*
  * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed.
@@ -28,7 +28,6 @@ const NOUNS: readonly Noun[] = [
       ...common(group),
       is_demo_group: false,
       properties: group.properties ?? null,
-      api_environment_tag: tagOf(group),
     }),
   },
   {

@@ -9,7 +9,6 @@ import {
   type GetUserGroupResponse,
   UserGroupService,
 } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import type { EnvironmentTag } from "../domain/environment.ts";
 import { UserGroupSuspended } from "../domain/errors.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { toCallError } from "../rpc/errors.ts";
@@ -85,10 +84,10 @@ export const PUT: Verb = {
       ...(ifMatch !== undefined && { etag: ifMatch }),
     });
   },
-  toBody: (group) => {
-    const fields = { properties: group.properties ?? null, api_environment_tag: tagOf(group) };
-    return { success: 1, user_group: Object.assign(common(group), fields) };
-  },
+  toBody: (group) => ({
+    success: 1,
+    user_group: Object.assign(common(group), { properties: group.properties ?? null }),
+  }),
 };
 
 export const POST: Verb = {
@@ -98,10 +97,7 @@ export const POST: Verb = {
       ...pick(body, ["current_token", "user_group_id", "previous_token_ttl"]),
       ...(idempotencyKey !== undefined && { request_id: idempotencyKey }),
     }),
-  toBody: (group) => ({
-    success: 1,
-    user_group: Object.assign(common(group), { api_environment_tag: tagOf(group) }),
-  }),
+  toBody: (group) => ({ success: 1, user_group: common(group) }),
 };
 
 export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PUT, POST }));
@@ -164,13 +160,14 @@ function queryObject(name: string, text: string): JsonObject {
 }
 
 /** Returns the group fields that most responses have in common. JSON omits a field that is undefined. */
-export function common({ teamId, token, name, providedId, expireTime, suspension }: UserGroup) {
+export function common({ teamId, token, name, providedId, apiEnvironmentTag, expireTime, suspension }: UserGroup) {
   return {
     // Team ids are below 2^53, so a JSON number is exact.
     team_id: Number(teamId),
     token,
     name,
     provided_id: providedId,
+    api_environment_tag: tagFromMessage(apiEnvironmentTag) ?? null,
     expire_time: timeText(expireTime),
     suspension: suspension && suspensionBody(suspension),
   };
@@ -178,10 +175,6 @@ export function common({ teamId, token, name, providedId, expireTime, suspension
 
 function suspensionBody({ reason, message, suspendTime, until }: Suspension) {
   return { reason, message, suspend_time: timeText(suspendTime), until: timeText(until) };
-}
-
-export function tagOf({ apiEnvironmentTag }: UserGroup): EnvironmentTag | null {
-  return tagFromMessage(apiEnvironmentTag) ?? null;
 }
 
 /** An entity tag (RFC 9110, 8.8.3). */
