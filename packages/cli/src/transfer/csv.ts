@@ -34,12 +34,12 @@ export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: C
     const cells = first.isTooLong || raw.length > MAX_RECORD_BYTES ? undefined : cellsOf(textOf(raw));
     const { number: line, isTooLong } = first;
     if (cells) {
-      yield { line, raw, content: contentOf(raw.length, () => rowOf(cells, columns)) };
+      yield { line, raw, ...contentOf(() => rowOf(cells, columns)) };
     } else {
       // If a quote is not closed, this quote is most likely in the first line. Read the other lines again as records.
       left.unshift(...taken.slice(1));
       const problem = isTooLong ? TOO_LONG : textOf(first.bytes) === undefined ? "is not UTF-8" : NOT_CSV;
-      yield { line, raw: isTooLong ? undefined : first.bytes, content: { problem } };
+      yield { line, raw: isTooLong ? undefined : first.bytes, problem };
     }
   }
 }

@@ -21,7 +21,6 @@ interface ExploClientOptions extends PatienceOptions {
   readonly unusedProxy: string | undefined;
 }
 
-const MAX_PAGE_BYTES = 128 * 1024 * 1024;
 const TIMEOUT_MS = 120_000;
 
 /**
@@ -90,7 +89,7 @@ export class ExploClient {
         await response.body?.cancel();
         return refusal(status, response.headers, where);
       }
-      const value = parsedJson(await bodyOf(response, where));
+      const value = parsedJson(await response.text());
       if (value === undefined) throw failed(`${where} did not return JSON`, "check --explo-url");
       return { value };
     } catch (error) {
@@ -138,18 +137,6 @@ function refusal(status: number, headers: Headers, where: string): Answer {
       ? "the hosted service redirects: give the new URL as --explo-url"
       : "check --explo-url";
   return { status, failure: failed(`${where} responded with ${status}`, hint), retryMs: isTemporary ? 0 : undefined };
-}
-
-async function bodyOf(response: Response, where: string): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.length;
-    if (bytes > MAX_PAGE_BYTES)
-      throw failed(`a page of ${where} is larger than 128 MiB`, "give a lower --explo-page-size");
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
 }
 
 function pageOf(value: unknown, { href }: URL): ExploPage {

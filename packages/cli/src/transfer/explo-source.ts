@@ -71,7 +71,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
           if (!seen.add(`${row.key} ${row.token}`)) continue;
           line += 1;
           if (row.isInherited) inherited += 1;
-          yield { line, raw: Buffer.from(row.text), content: row.content };
+          yield { line, raw: Buffer.from(row.text), ...row.content };
         }
         read += page.customers.length;
         // If the response contains no total, the list ends at the first page that contains no new customer.
@@ -111,7 +111,7 @@ interface Row {
   readonly token: unknown;
   /** The customer as a line of JSON Lines. */
   readonly text: string;
-  readonly content: GroupRecord["content"];
+  readonly content: ReturnType<typeof contentOf>;
   readonly isInherited: boolean;
 }
 
@@ -124,7 +124,7 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   const { provided_id, name, token } = given;
   const fields = { provided_id, name, mapping, properties, token };
   const text = JSON.stringify(fields);
-  const content = contentOf(text.length, () => {
+  const content = contentOf(() => {
     if (!isObject(customer)) throw new BadRow("is not a customer");
     if (typeof token !== "string" || token === "") throw new BadRow("token: is missing");
     // Drops the undefined fields.

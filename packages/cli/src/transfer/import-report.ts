@@ -34,7 +34,7 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
   return {
     async add({ record, result }: Done): Promise<void> {
       const { fate, changedFields, reason } = result;
-      const providedId = record.content.group?.providedId;
+      const providedId = record.group?.providedId;
       const isReported = verify ? fate !== "unchanged" : dryRun;
       if (out.isJson && isReported)
         await out.line(jsonLine({ line: record.line, providedId, result: fate, changedFields, reason }));

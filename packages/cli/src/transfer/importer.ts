@@ -1,5 +1,5 @@
 import { usageFailure } from "../failures.ts";
-import type { GroupContent, GroupRecord, GroupSource } from "./records.ts";
+import type { GroupRecord, GroupSource } from "./records.ts";
 import type { SeenIds } from "./seen-ids.ts";
 import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 
@@ -61,20 +61,20 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
     return { done, records: count };
   };
   try {
-    for await (const record of source.records) {
+    for await (const given of source.records) {
       options.target.patience.signal.throwIfAborted();
-      const content = uniqueContent(record.content, options.seen);
+      const record = uniqueRecord(given, options.seen);
       if (count >= options.skip) {
-        const size = content.group ? content.size : 0;
+        const size = record.group ? (record.raw?.length ?? 0) : 0;
         if (records.length === CHUNK_GROUPS || (bytes > 0 && bytes + size > CHUNK_BYTES))
           yield chunk(send(records, options));
-        if (content.group?.token !== undefined && !options.settings.snapshotTime)
+        if (record.group?.token !== undefined && !options.settings.snapshotTime)
           throw usageFailure(
             `the group at line ${record.line} has a token, and the snapshot time is unknown`,
             "give --snapshot-time TIME: when the tokens were read, or earlier, such as 2026-01-31T08:00:00Z",
           );
         bytes += size;
-        records.push({ ...record, content });
+        records.push(record);
       }
       count += 1;
     }
@@ -86,16 +86,17 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   }
 }
 
-function uniqueContent(content: GroupContent, seen: SeenIds): GroupContent {
-  if (!content.group || seen.add(content.group.providedId)) return content;
-  return { problem: "provided_id: an earlier group has this id" };
+function uniqueRecord(record: GroupRecord, seen: SeenIds): GroupRecord {
+  const { line, raw, group } = record;
+  if (!group || seen.add(group.providedId)) return record;
+  return { line, raw, problem: "provided_id: an earlier group has this id" };
 }
 
 async function send(records: readonly GroupRecord[], sending: Sending): Promise<readonly Done[]> {
-  const groups = records.flatMap(({ content }) => content.group ?? []);
+  const groups = records.flatMap(({ group }) => group ?? []);
   const results = await sendGroups(groups, sending);
   return records.map((record): Done => {
-    const { group, problem } = record.content;
+    const { group, problem = "" } = record;
     if (group) return { record, result: results.get(group) as GroupResult };
     return { record, result: { fate: "rejected", changedFields: [], reason: problem } };
   });

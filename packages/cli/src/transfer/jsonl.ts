@@ -18,15 +18,15 @@ export async function* readJsonLines(
 
 function recordOf(line: Line, { ignoreUnknown }: ReadOptions): GroupRecord {
   const { number, bytes, isTooLong } = line;
-  if (isTooLong) return { line: number, raw: undefined, content: { problem: TOO_LONG } };
-  const content = contentOf(bytes.length, () => {
+  if (isTooLong) return { line: number, raw: undefined, problem: TOO_LONG };
+  const content = contentOf(() => {
     const text = textOf(bytes);
     if (text === undefined) throw new BadRow("is not UTF-8");
     const value = parsedJson(text);
     if (value === undefined) throw new BadRow("is not JSON");
     return rowOf(value, ignoreUnknown);
   });
-  return { line: number, raw: bytes, content };
+  return { line: number, raw: bytes, ...content };
 }
 
 function rowOf(value: unknown, ignoreUnknown: boolean): Row {

@@ -8,14 +8,11 @@ export interface GroupRecord {
   readonly line: number;
   /** The bytes of the record without the last line ending. Undefined if the record is too long. */
   readonly raw: Buffer | undefined;
-  readonly content: GroupContent;
+  /** Undefined if the record is not a group. */
+  readonly group?: ImportedUserGroup;
+  /** The reason for which the record is not a group. */
+  readonly problem?: string;
 }
-
-/** A group, or the reason for which a record is not a group. */
-export type GroupContent =
-  /** `size` is the approximate number of bytes of the group in a request. */
-  | { readonly group: ImportedUserGroup; readonly size: number; readonly problem?: undefined }
-  | { readonly group?: undefined; readonly problem: string };
 
 export type FileFormat = "jsonl" | "csv";
 
@@ -52,9 +49,9 @@ export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, s
  *
  * @param read returns the row. If `read` throws a BadRow, the message of the error is the problem
  */
-export function contentOf(rowBytes: number, read: () => Row): GroupContent {
+export function contentOf(read: () => Row): Pick<GroupRecord, "group" | "problem"> {
   try {
-    return { group: groupOf(read()), size: rowBytes };
+    return { group: groupOf(read()) };
   } catch (error) {
     if (error instanceof BadRow) return { problem: error.message };
     throw error;

@@ -73,9 +73,9 @@ export class StateFile<T extends State> {
     await this.#write();
   }
 
+  /** Stores the state of the transfer. Call `requireOwn` before the step of the transfer that this state includes. */
   async note(state: T): Promise<void> {
     this.#state = state;
-    await this.requireOwn();
     await this.#sync();
     await this.#write();
   }
