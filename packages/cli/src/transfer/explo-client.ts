@@ -1,12 +1,11 @@
 import { setTimeout } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { retryAfterMs } from "@user-group-service/client";
 import { isObject } from "../../../operator/src/fields.ts";
 import { unreachable } from "../connection/call-failure.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { parsedJson } from "../json.ts";
 import { urlText } from "../settings.ts";
-import { Patience, type PatienceOptions } from "./patience.ts";
+import { type PatienceOptions, patiently } from "./patience.ts";
 
 interface ExploPage {
   readonly customers: readonly unknown[];
@@ -31,10 +30,9 @@ const TIMEOUT_MS = 120_000;
 const BURST = 30;
 const PACE_MS = 500;
 
+/** The default of the pause after a rate-limit response, in seconds. */
+const LIMITED_S = 60;
 const MAX_REFUSALS = 30;
-/** The default and the maximum of the pause after a rate-limit response, in milliseconds. */
-const LIMITED_MS = 60_000;
-const MAX_LIMITED_MS = 15 * 60_000;
 
 /**
  * Reads pages of the customer list (https://docs.explo.co/api-reference/customer-api/customers-v2). The hosted service
@@ -60,22 +58,18 @@ export class ExploClient {
     const { url, pageSize } = this.#options;
     const target = new URL("v2/api/customers/", url.href.endsWith("/") ? url : `${url.href}/`);
     target.search = new URLSearchParams({ page: String(number), page_size: String(pageSize) }).toString();
-    const patience = new Patience(this.#options);
-    for (let refusals = 0; ; ) {
-      const answer = await this.#get(target);
-      if ("value" in answer) return pageOf(answer.value, url);
-      const { status, failure, retryMs } = answer;
-      if (status === 404 && number > 1) return undefined;
-      if (status === 429) refusals += 1;
-      if (retryMs === undefined || refusals === MAX_REFUSALS) throw failure;
-      await patience.pause(failure, failure.message, retryMs);
-    }
+    let refusals = 0;
+    return patiently(this.#options, async () => {
+      const response = await this.#get(target);
+      if (response.status === 404 && number > 1) return undefined;
+      if (response.status === 429) refusals += 1;
+      return pageOf(response, url, refusals < MAX_REFUSALS);
+    });
   }
 
-  async #get(target: URL): Promise<Answer> {
-    const { token, signal, url } = this.#options;
+  async #get(target: URL): Promise<ExploResponse> {
+    const { token, signal, url, unusedProxy } = this.#options;
     await this.#keepPace();
-    const where = urlText({ url });
     try {
       const response = await fetch(target, {
         headers: { "explo-authorization": `Token ${token}`, accept: "application/json" },
@@ -83,25 +77,18 @@ export class ExploClient {
         redirect: "manual",
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
-      const { status } = response;
       this.#hasAnswered = true;
-      if (status !== 200) {
-        await response.body?.cancel();
-        return refusal(status, response.headers, where);
-      }
-      const value = parsedJson(await response.text());
-      if (value === undefined) throw failed(`${where} did not return JSON`, "check --explo-url");
-      return { value };
+      return { status: response.status, headers: response.headers, text: await response.text() };
     } catch (error) {
-      if (error instanceof Failure) throw error;
       signal.throwIfAborted();
-      const found = unreachable(url, error, this.#options.unusedProxy);
-      const failure = found
-        ? failed(found.message, found.hint)
-        : failed(`cannot reach ${where}: ${(error as Error).message}`, "try again");
+      const found = unreachable(url, error, unusedProxy);
+      const { message, hint } = found ?? {
+        message: `cannot reach ${urlText({ url })}: ${(error as Error).message}`,
+        hint: "try again",
+      };
       // If the hosted service has not responded yet, do not retry, because the URL may be wrong.
       const isFinal = found !== undefined && !this.#hasAnswered && found.fault !== "reset";
-      return { status: 0, failure, retryMs: isFinal ? undefined : 0 };
+      throw isFinal ? failed(message, hint) : temporary(message, hint);
     }
   }
 
@@ -113,41 +100,48 @@ export class ExploClient {
   }
 }
 
-/** `retryMs` is the minimum pause before a retry, in milliseconds. Undefined if a retry does not help. */
-type Answer =
-  | { readonly value: unknown }
-  | { readonly status: number; readonly failure: Failure; readonly retryMs: number | undefined };
-
-function refusal(status: number, headers: Headers, where: string): Answer {
-  if (status === 401 || status === 403) {
-    const hint = "check that the token was copied completely, and is an API token of the hosted service";
-    const failure = new Failure(`${where} rejects the token (${status})`, { exitCode: EXIT.denied, hint });
-    return { status, failure, retryMs: undefined };
-  }
-  if (status === 429) {
-    const failure = failed(`${where} limits the rate of requests (429)`, "try again in a few minutes");
-    const requestedMs = retryAfterMs(new ConnectError("", Code.ResourceExhausted, headers));
-    return { status, failure, retryMs: Math.min(MAX_LIMITED_MS, requestedMs ?? LIMITED_MS) };
-  }
-  const isTemporary = status >= 500 || status === 408;
-  const moved = headers.get("location");
-  const hint = isTemporary
-    ? "try again"
-    : moved
-      ? "the hosted service redirects: give the new URL as --explo-url"
-      : "check --explo-url";
-  return { status, failure: failed(`${where} responded with ${status}`, hint), retryMs: isTemporary ? 0 : undefined };
+interface ExploResponse {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
 }
 
-function pageOf(value: unknown, { href }: URL): ExploPage {
+/** @throws Failure if the response is not a page. If `mayWait` is false, a retry after a rate limit does not help */
+function pageOf({ status, headers, text }: ExploResponse, url: URL, mayWait: boolean): ExploPage {
+  const where = urlText({ url });
+  if (status === 401 || status === 403) {
+    const hint = "check that the token was copied completely, and is an API token of the hosted service";
+    throw new Failure(`${where} rejects the token (${status})`, { exitCode: EXIT.denied, hint });
+  }
+  if (status === 429) {
+    const cause = new ConnectError("", Code.ResourceExhausted, {
+      "retry-after": headers.get("retry-after") ?? String(LIMITED_S),
+    });
+    throw failed(
+      `${where} limits the rate of requests (429)`,
+      "try again in a few minutes",
+      mayWait ? cause : undefined,
+    );
+  }
+  const refusal = `${where} responded with ${status}`;
+  if (status >= 500 || status === 408) throw temporary(refusal, "try again");
+  const moved = "the hosted service redirects: give the new URL as --explo-url";
+  if (status !== 200) throw failed(refusal, headers.has("location") ? moved : "check --explo-url");
+  const value = parsedJson(text);
+  if (value === undefined) throw failed(`${where} did not return JSON`, "check --explo-url");
   const results = isObject(value) ? value["results"] : undefined;
   const customers = isObject(results) ? results["customers"] : undefined;
   if (!isObject(value) || !Array.isArray(customers))
-    throw failed(`${href} did not return a list of customers`, "check --explo-url");
+    throw failed(`${url.href} did not return a list of customers`, "check --explo-url");
   const total = value["total_count"] ?? value["count"];
   return { customers, total: typeof total === "number" ? total : undefined };
 }
 
-function failed(message: string, hint: string): Failure {
-  return new Failure(message, { exitCode: EXIT.unavailable, hint });
+/** Creates the failure of a request. @param cause set if a retry may help, see `Patience` */
+function failed(message: string, hint: string, cause?: ConnectError): Failure {
+  return new Failure(message, { exitCode: EXIT.unavailable, hint, cause });
+}
+
+function temporary(message: string, hint: string): Failure {
+  return failed(message, hint, new ConnectError("", Code.Unavailable));
 }

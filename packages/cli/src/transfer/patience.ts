@@ -10,6 +10,8 @@ import { Failure } from "../failures.ts";
 const PATIENCE_MS = 5 * 60_000;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 15_000;
+/** The maximum delay that a service can request, in milliseconds. */
+const MAX_DELAY_MS = 15 * 60_000;
 
 /** Codes of errors for which a retry does not help. */
 const FINAL: ReadonlySet<Code> = new Set([
@@ -46,29 +48,25 @@ export class Patience {
     this.#options = options;
   }
 
-  /** Pauses before a retry. @throws the error if a retry does not help or `PATIENCE_MS` is over */
-  async wait(error: unknown): Promise<void> {
-    const { reason, cause } = error instanceof Failure ? error.detail : {};
-    if (!(cause instanceof ConnectError) || this.#options.signal.aborted) throw error;
-    if (FINAL.has(cause.code) || FULL.has(reason)) throw error;
-    await this.pause(error, reason ?? Code[cause.code], retryAfterMs(cause) ?? 0);
-  }
-
   /**
    * Pauses before a retry.
    *
-   * @param atLeastMs the delay that the service requests, in milliseconds. 0 if the service requests no delay
-   * @throws the error if `PATIENCE_MS` is over
+   * @param error a `Failure` whose cause is a `ConnectError`. For any other error, a retry does not help
+   * @throws the error if a retry does not help or `PATIENCE_MS` is over
    */
-  async pause(error: unknown, reason: string, atLeastMs: number): Promise<void> {
+  async wait(error: unknown): Promise<void> {
     const { signal, onPause } = this.#options;
+    if (!(error instanceof Failure) || signal.aborted) throw error;
+    const { reason, cause } = error.detail;
+    if (!(cause instanceof ConnectError) || FINAL.has(cause.code) || FULL.has(reason)) throw error;
+    const atLeastMs = Math.min(MAX_DELAY_MS, retryAfterMs(cause) ?? 0);
     const now = performance.now();
     this.#failingSince ??= now;
     if (now - this.#failingSince > PATIENCE_MS) throw error;
     const growing = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures) * (0.5 + Math.random() / 2);
     const pauseMs = Math.max(growing, atLeastMs);
     this.#failures += 1;
-    onPause?.(pauseMs, reason);
+    onPause?.(pauseMs, reason ?? error.message);
     if (atLeastMs > 0) this.#failingSince += pauseMs;
     await timers.setTimeout(pauseMs, undefined, { signal });
   }
