@@ -1,4 +1,5 @@
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import { pages } from "@user-group-service/client";
 import type { ExportUserGroupsResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { environmentOf } from "../commands/options.ts";
 import { CONTINUE, usageFailure } from "../failures.ts";
@@ -32,8 +33,6 @@ interface ExportState {
   readonly snapshotTime: string;
 }
 
-type Page = Promise<ExportUserGroupsResponse>;
-
 const PAGE_SIZE = 1000;
 const TIMEOUT_MS = 60_000;
 
@@ -54,25 +53,18 @@ export async function exportGroups(session: Session, path: string | undefined, f
     environment: name,
     options: JSON.stringify({ format, prefix, includeTokens }),
   };
-  const read = (pageToken: string): Page => {
-    const request = { environment, pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens };
-    const page = patiently(patience, () => adminOnce.exportUserGroups(request, { timeoutMs: TIMEOUT_MS }));
-    // The caller awaits this promise later. If the promise is rejected before that and has no handler, the rejection
-    // crashes the process.
-    page.catch(() => {});
-    return page;
-  };
+  const list: typeof adminOnce.exportUserGroups = (request) =>
+    patiently(patience, () => adminOnce.exportUserGroups(request, { timeoutMs: TIMEOUT_MS }));
   const write = async (text: string) => (output ? output.append(text) : text && out.text(text));
 
-  /** Writes all pages, and requests the next page while a page is written. @returns the number of groups */
+  /** Writes all pages. @returns the number of groups */
   const transfer = async (before?: ExportState) => {
     let { groups, snapshotTime } = before ?? { groups: 0, snapshotTime: "" };
     await output?.begin(before?.bytes ?? 0);
-    let next: Page | undefined = read(before?.pageToken ?? "");
-    while (next) {
-      const page: ExportUserGroupsResponse = await next;
+    const pageToken = before?.pageToken ?? "";
+    const request = { environment, pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens };
+    for await (const page of pages(list, request)) {
       const { nextPageToken } = page;
-      next = nextPageToken === "" ? undefined : read(nextPageToken);
       await state?.requireOwn();
       if (snapshotTime === "") {
         snapshotTime = timestampDate(page.snapshotTime as Timestamp).toISOString();
