@@ -82,11 +82,8 @@ export interface UserGroupStore {
 export interface UserGroupRange extends PageRequest {
   /** The prefix of the ids. `""` for all groups. */
   readonly prefix: string;
-}
-
-export interface UserGroupSearch extends UserGroupRange {
-  /** The text that each name contains. The case of ASCII letters is ignored. `""` for all groups. */
-  readonly nameContains: string;
+  /** The text that each name contains. The case of ASCII letters is ignored. Default: all groups. */
+  readonly nameContains?: string;
 }
 
 /** The administration of user groups. The methods throw the errors and write the audit events of a `UserGroupStore`. */
@@ -95,7 +92,7 @@ export interface UserGroupAdminStore {
    * Lists groups in the order of the UTF-8 bytes of their ids. Page keys are ids. A group that exists during the whole
    * listing is on exactly one page. A page of a search by name may have few or no items, even if more pages follow.
    */
-  list(environment: Environment, search: UserGroupSearch): Promise<Page<UserGroupInfo>>;
+  list(environment: Environment, range: UserGroupRange): Promise<Page<UserGroupInfo>>;
 
   /** Lists groups with all values, in the order of `list`. A page has at most about 1 MiB, or one larger group. */
   export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;

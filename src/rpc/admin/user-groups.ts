@@ -36,9 +36,8 @@ export function userGroupRpcs(deps: AdminDeps) {
   const inEnvironment = environmentRpc(environments);
   return {
     listUserGroups: inEnvironment(async (environment, request) => {
-      const { nameContains } = request;
-      const { range, scope } = userGroupPage("ListUserGroups", environment, request, nameContains);
-      const { items, next } = await userGroupAdmin.list(environment, { ...range, nameContains });
+      const { range, scope } = userGroupPage("ListUserGroups", environment, request);
+      const { items, next } = await userGroupAdmin.list(environment, range);
       return { userGroups: items.map(userGroupInfoMessage), nextPageToken: nextPageToken(next, scope) };
     }),
 
@@ -157,12 +156,11 @@ function deletionTarget({ userGroupId: providedId, currentToken: token }: Delete
 function userGroupPage(
   method: string,
   environment: EnvironmentName,
-  request: PageOf & { readonly providedIdPrefix: string },
-  nameContains = "",
+  request: PageOf & { readonly providedIdPrefix: string; readonly nameContains?: string },
 ): { readonly range: UserGroupRange; readonly scope: Scope } {
-  const { providedIdPrefix: prefix } = request;
+  const { providedIdPrefix: prefix, nameContains = "" } = request;
   const scope = [method, environmentPath(environment), prefix, ...(nameContains === "" ? [] : [nameContains])];
-  return { range: { ...pageRequest(request, scope), prefix }, scope };
+  return { range: { ...pageRequest(request, scope), prefix, nameContains }, scope };
 }
 
 const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {

@@ -49,7 +49,7 @@ const SEARCH_MS = 1000;
 export async function listIds(
   client: StoreClient,
   { number }: Environment,
-  { after, prefix, size, nameContains = "" }: UserGroupRange & { readonly nameContains?: string },
+  { after, prefix, size, nameContains = "" }: UserGroupRange,
 ): Promise<{ readonly ids: readonly string[]; readonly now: number; readonly next: string | undefined }> {
   const isSearch = nameContains !== "";
   const end = performance.now() + SEARCH_MS;
