@@ -152,11 +152,10 @@ export class History {
     const selected = this.#selected(query);
     const { method, environmentNumber, environmentPath } = query;
     const isAll = method === undefined && environmentNumber === undefined && environmentPath === undefined;
-    const service = isAll ? this.#scopes.get(SERVICE) : undefined;
     const samples = this.#slots(Math.floor(query.after / SAMPLE_MS), to).map((slot) => ({
       endTime: (slot + 1) * SAMPLE_MS,
       ...callsOf(selected, [slot]),
-      service: isAll ? serviceOf(service, slot) : undefined,
+      service: isAll ? serviceOf(this.#scopes.get(SERVICE), slot) : undefined,
     }));
     const instance = this.#instance;
     if (environmentNumber !== undefined) return { instance, samples, methods: [], environments: [] };

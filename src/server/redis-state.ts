@@ -75,7 +75,7 @@ export class RedisState {
   async check(): Promise<void> {
     const { client, config, identity, logger } = this.#deps;
     if (!identity) return;
-    await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
+    await this.#unlessAway(this.#check(identity), "the layout of its data and TOKEN_KEYS");
     // Wait until the check is done, because the service must not use data with another layout or other keys. In a
     // Cluster, do not wait, because one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
@@ -168,15 +168,15 @@ export class RedisState {
   }
 
   async #run(): Promise<void> {
-    const { logger } = this.#deps;
+    const { client, identity, logger } = this.#deps;
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#deps.client.isClosed) return;
+    if (!identity || client.isClosed) return;
     try {
-      await this.#deps.identity?.check();
+      await identity.check();
       // Do not write to data that no operator has accepted.
-      if (this.#deps.identity?.refusal()) return;
-      await this.#check();
+      if (identity.refusal()) return;
+      await this.#check(identity);
       await this.#restoreEnvironments();
       if (this.#isFailing) logger.info("the data in Redis is checked");
       this.#isFailing = false;
@@ -193,8 +193,8 @@ export class RedisState {
     this.#timer ??= setTimeout(() => void this.#run(), RETRY_MS).unref();
   }
 
-  async #check(): Promise<void> {
-    const { client, identity, cipher, tokenKeys } = this.#deps;
+  async #check(identity: StoreIdentity): Promise<void> {
+    const { client, cipher, tokenKeys } = this.#deps;
     await checkFormat(client, identity, this.#isChecked);
     const missing = await checkTokenKeys(client, cipher.ring);
     // Only the first check searches for environments that need a missing key, because the search takes time.
@@ -262,12 +262,7 @@ const FIRST_LAYOUT = "1";
  * @param wasChecked whether this process has checked the data before
  * @throws StoreMisconfigured if the data does not have the layout of this release; StoreUnavailable; TooFewReplicas
  */
-async function checkFormat(
-  client: StoreClient,
-  identity: StoreIdentity | undefined,
-  wasChecked: boolean,
-): Promise<void> {
-  if (!identity) return;
+async function checkFormat(client: StoreClient, identity: StoreIdentity, wasChecked: boolean): Promise<void> {
   let found = await client.run("format", "get", [FORMAT_KEY]);
   // During the search, another worker of this release may have written the layout number and data, so read the number
   // again.
