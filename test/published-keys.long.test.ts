@@ -70,7 +70,9 @@ describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
 
   it("are served while Redis hangs, and few requests for other keys wait for Redis", async () => {
     const redis = await newRedis();
-    const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "off", PUBLIC_URL: "https://groups.example.com" };
+    // All requests must arrive before the first of them fails.
+    const limits = { AUTH_FAILURE_LIMIT: "off", REDIS_TIMEOUT: "5s" };
+    const env = { ...ADMIN_ENV, ...limits, PUBLIC_URL: "https://groups.example.com" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
     const names = await newEnvironments(server, 3);
     const answers = () => Promise.all(names.map(async (name) => (await http1(server.url, pathOf(name))).status));

@@ -2,7 +2,7 @@ import type { JWK } from "jose";
 import type { ChangeBy } from "../domain/audit.ts";
 import { setBounded } from "../domain/bounded.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
-import { EnvironmentNotFound, RecordUnreadable, SigningKeysChanged } from "../domain/errors.ts";
+import { RecordUnreadable, SigningKeysChanged, unlessNotFound } from "../domain/errors.ts";
 import type { EnvironmentStore } from "../domain/store.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../domain/viewer-session.ts";
 import { type KeyChange, nextKeySet, statesOf } from "./keys.ts";
@@ -209,10 +209,6 @@ export class SigningKeys {
     }
     throw new SigningKeysChanged();
   }
-}
-
-function unlessNotFound(error: unknown): undefined {
-  if (!(error instanceof EnvironmentNotFound)) throw error;
 }
 
 /** Removes the private keys of retired keys, because a private key that is no longer needed could still leak. */

@@ -16,6 +16,7 @@ import {
   EnvironmentNotFound,
   RecordUnreadable,
   StoreUnavailable,
+  unlessNotFound,
 } from "../domain/errors.ts";
 import type { EnvironmentStore } from "../domain/store.ts";
 import { type Audit, sendChange } from "./audit.ts";
@@ -264,11 +265,6 @@ function isLive(record: StoredRecord, path: string): boolean {
 
 function isBeingDeleted(record: StoredRecord): boolean {
   return record["state"] === "deleting";
-}
-
-/** Ignores EnvironmentNotFound. Throws every other error. */
-export function unlessNotFound(error: unknown): undefined {
-  if (!(error instanceof EnvironmentNotFound)) throw error;
 }
 
 export function environmentOf(path: string, number: number): Environment {
