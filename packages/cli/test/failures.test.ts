@@ -87,6 +87,16 @@ describe("a failed call", () => {
     await Promise.all(runs);
   });
 
+  it("does not report that nothing was changed if an earlier attempt may have made the change", async () => {
+    for (const first of [unknown(), "break" as const]) {
+      const { run } = await newFailing([first, ...Array.from({ length: 99 }, notMade)]);
+      const { code, stderr, calls } = await run("group rotate g --timeout 2s");
+      expect([code, calls > 1]).toEqual([6, true]);
+      expect(stderr).not.toContain("nothing was changed");
+      expect(stderr).toContain("run the same command again with --request-id");
+    }
+  });
+
   it("is not retried if its change may have been made, and ugs reports this outcome", async () => {
     for (const args of ["group update g --name x", "group delete g --yes", "env delete e --yes"]) {
       for (const failure of [unknown(), ofProxy(), "break" as const]) {

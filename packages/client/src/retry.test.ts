@@ -131,6 +131,34 @@ it.each([
   for (const call of ["update", "rotate"] as const) expect((await triesOf(error, call)).tries, call).toBe(1);
 });
 
+const broken = nodeError("ECONNRESET", Code.Aborted, "read");
+const unknown = serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "unknown" });
+const notMade = serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "not_made" });
+const overloaded = serviceError(Code.ResourceExhausted, "OVERLOADED", { retryAfter: "0" });
+const unreachable = nodeError("ECONNREFUSED", Code.Unavailable);
+
+it.each([
+  ["the connection broke before", [broken, notMade, notMade], broken],
+  ["the store may have made a change before", [notMade, unknown, notMade], unknown],
+  ["the connection broke before an overload", [broken, overloaded, overloaded], broken],
+  ["no attempt reached the store", [unreachable, overloaded, notMade], notMade],
+  ["the last error says nothing about the change", [broken, notMade, unreachable], unreachable],
+])(
+  "retrying does not report that nothing was changed if an attempt may have made the change: %s",
+  async (_, errors, thrown) => {
+    const left = [...errors];
+    const fail = () => async () => {
+      throw left.shift();
+    };
+    const options = { transport: { interceptors: [retrying({ maxTries: errors.length }), fail] } };
+    const groups = createClient(
+      UserGroupService,
+      createRouterTransport(() => {}, options),
+    );
+    await expect(groups.getUserGroup({ userGroupId: "acme" })).rejects.toBe(thrown);
+  },
+);
+
 it.each([
   ["an unknown token", serviceError(Code.NotFound, "TOKEN_NOT_FOUND")],
   ["a wrong etag", serviceError(Code.Aborted, "ETAG_MISMATCH")],

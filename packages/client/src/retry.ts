@@ -37,6 +37,10 @@ export interface RetryOptions {
  * Returns an interceptor that repeats a call after a temporary failure, until the deadline of the call. The interceptor
  * repeats a call only if the call is safe to repeat, or if the service has not executed the call. The pauses grow up to
  * two seconds. If the service requests a pause, the interceptor adds this pause.
+ *
+ * If all attempts fail, the interceptor throws the error of the last attempt. Exception: if this error reports that
+ * nothing was changed, but the service may have executed an earlier attempt, the interceptor throws the error of the
+ * earlier attempt.
  */
 export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions = {}): Interceptor {
   return (next) => async (request) => {
@@ -45,23 +49,41 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
     const mayRepeat = isRepeatable(request.method) || requestId !== "";
     const timeout = request.header.get(TIMEOUT_HEADER);
     const endsAt = performance.now() + Number(timeout ?? DEFAULT_PATIENCE_MS);
+    /** The error of the last attempt that the service may have executed. */
+    let uncertain: unknown;
     for (let tries = 1; ; tries++) {
       try {
         return await next(request);
       } catch (error) {
         const pauseMs = pauseAfter(error, mayRepeat, tries);
-        if (pauseMs === undefined || tries >= maxTries || request.signal.aborted) throw error;
-        // If no time remains for another attempt, throw the error of the last attempt. This error contains more
-        // information than "deadline exceeded".
+        if (pauseMs === undefined) throw error;
+        if (mayBeExecuted(error)) uncertain = error;
+        const failure = isRefused(error) ? (uncertain ?? error) : error;
+        if (tries >= maxTries || request.signal.aborted) throw failure;
+        // If no time remains for another attempt, throw the error of an attempt. This error contains more information
+        // than "deadline exceeded".
         const leftMs = endsAt - performance.now() - pauseMs;
-        if (leftMs < 1) throw error;
+        if (leftMs < 1) throw failure;
         await timers.setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
-          throw error;
+          throw failure;
         });
         if (timeout !== null) request.header.set(TIMEOUT_HEADER, String(Math.floor(leftMs)));
       }
     }
   };
+}
+
+/** Returns whether the service may have executed a call that failed temporarily. */
+function mayBeExecuted(error: unknown): boolean {
+  if (!(error instanceof ConnectError)) return true;
+  const details = failureDetails(error);
+  return details ? details.outcome === "unknown" : !isNeverSent(error);
+}
+
+/** Returns whether an error reports that nothing was changed. */
+function isRefused(error: unknown): boolean {
+  if (!(error instanceof ConnectError)) return false;
+  return error.code === Code.ResourceExhausted || failureDetails(error)?.outcome === "not_made";
 }
 
 /** Returns the pause before the next attempt, in milliseconds. Returns undefined if the call must not be repeated. */
