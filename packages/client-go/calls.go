@@ -37,6 +37,8 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			id = newRequestID()
 			request.Header().Set(requestIDHeader, id)
 		}
+		// The error of the last attempt that the service may have executed.
+		var uncertain error
 		for tries := 1; ; tries++ {
 			if err := c.present(ctx, request.Header()); err != nil {
 				return nil, err
@@ -52,8 +54,18 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 				failed.Meta().Set(requestIDHeader, id)
 			}
 			pause, again := pauseAfter(err, tries, mayRepeat)
+			if !again {
+				return nil, err
+			}
+			if mayBeExecuted(failed) {
+				uncertain = err
+			}
 			deadline, _ := ctx.Deadline()
-			if !again || pause >= time.Until(deadline) || !sleep(ctx, pause) {
+			if pause >= time.Until(deadline) || !sleep(ctx, pause) {
+				// The error of this attempt must not report that nothing was changed.
+				if uncertain != nil && isRefused(failed) {
+					return nil, uncertain
+				}
 				return nil, err
 			}
 		}

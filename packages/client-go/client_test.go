@@ -199,6 +199,30 @@ func TestRepeatsCallsThatAreSafeToRepeat(t *testing.T) {
 	}
 }
 
+func TestReportsAChangeThatAnEarlierAttemptMayHaveMade(t *testing.T) {
+	cases := map[string]struct {
+		answers []http.HandlerFunc
+		outcome string
+	}{
+		"the store may have made the change": {[]http.HandlerFunc{unknown, notMade}, "unknown"},
+		"the connection broke":               {[]http.HandlerFunc{lost, notMade}, ""},
+		"the service was overloaded":         {[]http.HandlerFunc{unknown, overloaded}, "unknown"},
+		"no attempt reached the store":       {[]http.HandlerFunc{overloaded, notMade}, "not_made"},
+	}
+	for name, each := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, requests := answering(t, each.answers...)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := newClient(t, server.URL).UserGroups.GetUserGroup(ctx, &usergroupv1.GetUserGroupRequest{UserGroupId: "acme"})
+			if outcome := InfoOf(err).GetMetadata()["outcome"]; len(requests()) < 2 || err == nil || outcome != each.outcome {
+				t.Errorf("%d tries, then %v with the outcome %q", len(requests()), err, outcome)
+			}
+		})
+	}
+}
+
 func TestRepeatsCallsThatWereNotSent(t *testing.T) {
 	t.Parallel()
 	server, _ := answering(t, done)

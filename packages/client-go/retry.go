@@ -70,6 +70,19 @@ func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	}
 }
 
+// mayBeExecuted returns whether the service may have executed an attempt that failed temporarily.
+func mayBeExecuted(failed *connect.Error) bool {
+	if info := InfoOf(failed); info != nil {
+		return info.GetMetadata()["outcome"] == "unknown"
+	}
+	return failed.Code() != connect.CodeResourceExhausted && !isNeverSent(failed)
+}
+
+// isRefused returns whether an error reports that nothing was changed.
+func isRefused(failed *connect.Error) bool {
+	return failed.Code() == connect.CodeResourceExhausted || InfoOf(failed).GetMetadata()["outcome"] == "not_made"
+}
+
 // isNeverSent returns whether the attempt failed before a connection existed.
 func isNeverSent(failed *connect.Error) bool {
 	var network *net.OpError

@@ -31,6 +31,7 @@ from user_group_service import (
     violations_of,
 )
 from user_group_service._retry import pause_after
+from user_group_service.errors import info_of
 from user_group_service.gen.usergroup.admin.v1.admin_service_pb import (
     ListUserGroupsRequest,
     ListUserGroupsResponse,
@@ -116,6 +117,19 @@ class Retries(unittest.TestCase):
 
     def test_repeats_a_change_that_was_not_made(self):
         self.assertEqual(self.times("update_user_group", UPDATE, NOT_MADE, OVERLOADED, OF_UPDATE), (3, None))
+
+    def test_reports_a_change_that_an_earlier_attempt_may_have_made(self):
+        for answers, outcome in (
+            ((UNKNOWN, NOT_MADE), "unknown"),
+            ((UNKNOWN, OVERLOADED), "unknown"),
+            ((BROKEN, NOT_MADE), None),
+            ((OVERLOADED, NOT_MADE), "not_made"),
+        ):
+            with mock.patch("random.random", return_value=1):
+                headers, _, failed = self.tried("get_user_group", GROUP, *answers, timeout_ms=1500)
+            self.assertGreaterEqual(len(headers), 2)
+            found = info_of(failed)
+            self.assertEqual(found and found.metadata.get("outcome"), outcome)
 
     def test_ignores_the_outcome_of_another_domain(self):
         told = error(503, "unavailable", info("X", "a-proxy", outcome="not_made"))

@@ -77,7 +77,8 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
 function mayBeExecuted(error: unknown): boolean {
   if (!(error instanceof ConnectError)) return true;
   const details = failureDetails(error);
-  return details ? details.outcome === "unknown" : !isNeverSent(error);
+  if (details) return details.outcome === "unknown";
+  return error.code !== Code.ResourceExhausted && !isNeverSent(error);
 }
 
 /** Returns whether an error reports that nothing was changed. */

@@ -20,7 +20,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel
 from connectrpc.request import RequestContext
 
-from ._retry import pause_after
+from ._retry import is_refused, may_be_executed, pause_after
 from .errors import note_request_id
 
 _REQUEST_ID_HEADER = "x-request-id"
@@ -127,6 +127,8 @@ class _Call(Generic[REQ, RES]):
     def __init__(self, request: REQ, ctx: RequestContext[REQ, RES]) -> None:
         self._ctx = ctx
         self._tries = 0
+        # The error of the last attempt that the service may have executed.
+        self._uncertain: ConnectError | None = None
         self._request_id = ctx.request_headers.setdefault(_REQUEST_ID_HEADER, str(uuid.uuid4()))
         self.request = _with_request_id(request)
         self._may_repeat = ctx.method.idempotency_level != IdempotencyLevel.UNKNOWN or isinstance(
@@ -145,15 +147,23 @@ class _Call(Generic[REQ, RES]):
         headers["connect-timeout-ms"] = str(int(self.left() * 1000))
 
     def pause_after(self, error: ConnectError, answer: ResponseMetadata) -> float:
-        """Return the pause before the next attempt, in seconds. Raise the error if the call must not be repeated."""
+        """Return the pause before the next attempt, in seconds. Raise the error if the call must not be repeated.
+
+        If the error reports that nothing was changed, but the service may have executed an earlier attempt, raise the
+        error of the earlier attempt.
+        """
         if error.code == Code.INVALID_ARGUMENT and error.__cause__ is not None:
             # The response is incomplete, or a program other than the service sent the response.
             error = ConnectError(Code.UNAVAILABLE, f"the response is invalid: {error.message}")
         pause = pause_after(error, answer, tries=self._tries, may_repeat=self._may_repeat, left=self.left())
-        if pause is not None:
-            return pause
         # If the service responded, the response contains the request id that the service logged.
         note_request_id(error, answer.headers.get(_REQUEST_ID_HEADER) or self._request_id)
+        if pause is not None:
+            if may_be_executed(error):
+                self._uncertain = error
+            return pause
+        if self._uncertain is not None and is_refused(error):
+            raise self._uncertain
         raise error
 
 

@@ -47,6 +47,21 @@ def pause_after(
     return pause if pause < left else None
 
 
+def may_be_executed(error: ConnectError) -> bool:
+    """Return whether the service may have executed an attempt that failed temporarily."""
+    info = info_of(error)
+    if info is not None:
+        return info.metadata.get("outcome") == "unknown"
+    return error.code != Code.RESOURCE_EXHAUSTED and not is_never_sent(error.__cause__)
+
+
+def is_refused(error: ConnectError) -> bool:
+    """Return whether an error reports that nothing was changed."""
+    info = info_of(error)
+    not_made = info is not None and info.metadata.get("outcome") == "not_made"
+    return not_made or error.code == Code.RESOURCE_EXHAUSTED
+
+
 def _least_wait(error: ConnectError, answer: ResponseMetadata, *, may_repeat: bool) -> timedelta | None:
     """Return the minimum pause. None if the call must not be repeated."""
     if error.code == Code.RESOURCE_EXHAUSTED:
