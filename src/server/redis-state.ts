@@ -203,19 +203,17 @@ export class RedisState {
 
   /** Recreates the environments that Redis has lost. Does not create environments that were deleted. */
   async #restoreEnvironments(): Promise<void> {
-    const { authenticator, environments, identity, logger } = this.#deps;
+    const { authenticator, identity, logger } = this.#deps;
     if (identity?.refusal()) return;
     for (const known of authenticator.environments) {
-      const stored = await environments.ensureEnvironment(known, AT_START).catch(unlessNotFound);
+      const stored = await this.use(known).catch(unlessNotFound);
       if (stored?.number === known.number) continue;
       authenticator.forget(known.number);
-      const environment = environmentPath(known);
-      if (!stored) this.#logDeletion(environment);
-      else
-        logger.error(
-          { environment },
-          "a different environment in Redis now has this name, and the entries of API_TOKENS give access to that environment",
-        );
+      if (!stored) continue;
+      logger.error(
+        { environment: environmentPath(known) },
+        "a different environment in Redis now has this name, and the entries of API_TOKENS give access to that environment",
+      );
     }
   }
 
