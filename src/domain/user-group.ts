@@ -1,5 +1,3 @@
-import type { EnvironmentTag } from "./environment.ts";
-
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 export type JsonObject = { [key: string]: Json };
@@ -41,7 +39,6 @@ export interface UserGroup extends GroupFields {
   readonly teamId: number;
   readonly token: string;
   readonly providedId: string;
-  readonly environmentTag: EnvironmentTag | undefined;
   /** The version of the group, which changes with every change of the group. */
   readonly etag: string;
   readonly createTime: number;
@@ -51,9 +48,7 @@ export interface UserGroup extends GroupFields {
 }
 
 /** The group of a viewer, without the token and the etag. If the group is suspended, viewers must not see its data. */
-export interface Viewer
-  extends GroupFields,
-    Pick<UserGroup, "teamId" | "providedId" | "environmentTag" | "suspension"> {
+export interface Viewer extends GroupFields, Pick<UserGroup, "teamId" | "providedId" | "suspension"> {
   /** The expiry time of the presented token, in milliseconds since 1970. Undefined if it is the current token. */
   readonly tokenExpireTime: number | undefined;
   readonly lastResolveDay?: number | undefined;
@@ -92,7 +87,7 @@ export interface Rotation {
  * `properties` are undefined.
  */
 export interface UserGroupInfo
-  extends Omit<UserGroup, "token" | "environmentTag" | "mapping" | "properties">,
+  extends Omit<UserGroup, "token" | "mapping" | "properties">,
     Partial<Pick<GroupFields, "mapping" | "properties">> {
   /** The time of the last replacement of the token. Undefined if the token has never been replaced. */
   readonly lastRotationTime: number | undefined;

@@ -6,7 +6,7 @@ import {
   type UserGroup as UserGroupMessage,
 } from "../../gen/usergroup/v1/user_group_pb.ts";
 import { UpdateUserGroupRequestSchema } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import type { EnvironmentTag } from "../domain/environment.ts";
+import type { Environment, EnvironmentTag } from "../domain/environment.ts";
 import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { GroupFields, NewUserGroup, Suspension, UserGroup, UserGroupTarget } from "../domain/user-group.ts";
 
@@ -40,14 +40,18 @@ type GroupMessage = Pick<GroupFields, "mapping"> &
   Partial<Omit<GroupFields, "expireTime">> & { readonly expireTime?: Timestamp | undefined };
 
 /** @param token the token in the message. Default: the token of the group, or empty if the group is suspended */
-export function userGroupMessage(group: UserGroup, token = group.suspension ? "" : group.token): UserGroupMessage {
+export function userGroupMessage(
+  group: UserGroup,
+  { tag }: Environment,
+  token = group.suspension ? "" : group.token,
+): UserGroupMessage {
   return {
     $typeName: "usergroup.v1.UserGroup",
     teamId: BigInt(group.teamId),
     token,
     providedId: group.providedId,
     ...groupFieldsMessage(group),
-    apiEnvironmentTag: TAG_MESSAGES[group.environmentTag ?? "none"],
+    apiEnvironmentTag: TAG_MESSAGES[tag ?? "none"],
     etag: group.etag,
     createTime: timestamp(group.createTime),
     updateTime: timestamp(group.updateTime),

@@ -26,7 +26,7 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
         : { group: await store.get(call.environment, userGroupId), created: false };
       return {
         $typeName: "usergroup.v1.GetUserGroupResponse",
-        userGroup: userGroupMessage(group),
+        userGroup: userGroupMessage(group, call.environment),
         newUserGroup: created,
       };
     },
@@ -36,7 +36,10 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
       const call = callOf(values);
       const { userGroupId, etag } = request;
       const group = await store.update(call.environment, userGroupId, changeOf(request), etag, call);
-      return { $typeName: "usergroup.v1.UpdateUserGroupResponse", userGroup: userGroupMessage(group) };
+      return {
+        $typeName: "usergroup.v1.UpdateUserGroupResponse",
+        userGroup: userGroupMessage(group, call.environment),
+      };
     },
 
     async rotateUserGroupToken({ group, previousTokenTtl, requestId }, { values }) {
@@ -49,7 +52,10 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
         requestId: requestId || undefined,
       };
       const rotated = await store.rotate(call.environment, rotation, call);
-      return { $typeName: "usergroup.v1.RotateUserGroupTokenResponse", userGroup: userGroupMessage(rotated) };
+      return {
+        $typeName: "usergroup.v1.RotateUserGroupTokenResponse",
+        userGroup: userGroupMessage(rotated, call.environment),
+      };
     },
   } satisfies ServiceImpl<typeof UserGroupService>;
 }

@@ -43,7 +43,7 @@ export function viewerService({ userGroups, sessions, metrics, lastResolves }: V
         teamId: BigInt(viewer.teamId),
         providedId: viewer.providedId,
         ...groupFieldsMessage(viewer),
-        apiEnvironmentTag: TAG_MESSAGES[viewer.environmentTag ?? "none"],
+        apiEnvironmentTag: TAG_MESSAGES[environment.tag ?? "none"],
         tokenExpireTime: timestamp(viewer.tokenExpireTime),
         session: claims && sessionMessage(claims),
       };

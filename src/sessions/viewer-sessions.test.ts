@@ -38,7 +38,7 @@ it("the lifetime of a session starts before the read of the group, so a later re
   const store: ViewerSessionStore = {
     async sessionSubject() {
       vi.setSystemTime(1_000_060_000);
-      return { viewer: { ...viewer, environmentTag: undefined, tokenExpireTime: undefined }, generation: 0 };
+      return { viewer: { ...viewer, tokenExpireTime: undefined }, generation: 0 };
     },
     resolveSession: () => expect.fail("no session is looked for"),
   };

@@ -95,7 +95,7 @@ export function userGroupRpcs(deps: AdminDeps) {
         await auditTrail.recordExport(environment, exported, call);
       }
       return {
-        userGroups: items.map((group) => userGroupMessage(group, includeTokens ? group.token : "")),
+        userGroups: items.map((group) => userGroupMessage(group, environment, includeTokens ? group.token : "")),
         nextPageToken: nextPageToken(next, scope),
         snapshotTime: timestamp(snapshotTime),
       };

@@ -186,22 +186,17 @@ export function groupFromRecord(
     providedId,
     ...versionsFromRecord(record),
     ...fieldsFromRecord(record),
-    environmentTag: environment.tag,
     token: cipher.decrypt(environment, encryptedFromRecord(record), textOf(record, FIELD.digest)),
     suspension: suspensionOf(record, now),
   };
 }
 
 /** Decodes a group for a viewer. @throws RecordUnreadable */
-export function viewerFromRecord(
-  { record, providedId, now, isPrevious }: GroupAnswer,
-  environment: Environment,
-): Viewer {
+export function viewerFromRecord({ record, providedId, now, isPrevious }: GroupAnswer): Viewer {
   return {
     teamId: integerOf(record, FIELD.teamId),
     providedId,
     ...fieldsFromRecord(record),
-    environmentTag: environment.tag,
     lastResolveDay: resolveDayOf(record),
     tokenExpireTime: isPrevious ? integerOf(record, FIELD.graceUntil) : undefined,
     suspension: suspensionOf(record, now),

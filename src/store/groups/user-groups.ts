@@ -107,8 +107,8 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     const times = { createTime: time, updateTime: time, tokenCreateTime: time };
     const { expireTime } = group;
     const suspension = suspensionOf(expireTime === undefined ? {} : { [FIELD.expireTime]: String(expireTime) }, now);
-    const others = { etag: etagOf(teamId, version), environmentTag: environment.tag, suspension };
-    return { group: { ...group, ...times, token, teamId, ...others }, created: true };
+    const etag = etagOf(teamId, version);
+    return { group: { ...group, ...times, token, teamId, etag, suspension }, created: true };
   };
 
   return {
@@ -143,7 +143,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     },
 
     async resolve(environment, token) {
-      return viewerFromRecord(await find(environment, token), environment);
+      return viewerFromRecord(await find(environment, token));
     },
 
     async sessionSubject(environment, target) {
@@ -153,7 +153,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
           : await readGroup(environment.number, target.providedId);
       if (isEmpty(found.record))
         throw (await isActive(client, environment.number)) ? new UserGroupNotFound() : new EnvironmentNotFound();
-      return { viewer: viewerFromRecord(found, environment), generation: generationOf(found.record) };
+      return { viewer: viewerFromRecord(found), generation: generationOf(found.record) };
     },
 
     async resolveSession(environment, { providedId, teamId, generation, viewerId }) {
@@ -174,7 +174,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       // Redis may also have lost a revocation of this session, so the session is rejected.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
-      return viewerFromRecord({ record, providedId, now }, environment);
+      return viewerFromRecord({ record, providedId, now });
     },
   };
 }

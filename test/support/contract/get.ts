@@ -13,7 +13,6 @@ export function getContract({ store, client, redis, many }: ContractContext): vo
         ...given,
         teamId: expect.any(Number),
         token: expect.stringMatching(/^ugt_[0-9A-Za-z]{38}$/),
-        environmentTag: "Customer",
         etag: expect.stringMatching(/^.{8,}$/),
         createTime: expect.any(Number),
         updateTime: group.createTime,
