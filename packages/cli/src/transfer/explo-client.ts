@@ -100,11 +100,7 @@ export class ExploClient {
   }
 }
 
-interface ExploResponse {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-}
+type ExploResponse = Pick<Response, "status" | "headers"> & { readonly text: string };
 
 /** @throws Failure if the response is not a page. If `mayWait` is false, a retry after a rate limit does not help */
 function pageOf({ status, headers, text }: ExploResponse, url: URL, mayWait: boolean): ExploPage {

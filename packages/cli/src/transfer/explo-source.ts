@@ -63,11 +63,10 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
         if (!page || page.customers.length === 0) break;
         if (number > 1 && page.total !== total) isMoved = true;
         total = page.total;
-        let fresh = 0;
+        const known = pass.size;
         for (const customer of page.customers) {
           const row = rowOf(customer, isInherited);
           if (!pass.add(row.key)) isMoved = true;
-          else fresh += 1;
           if (!seen.add(`${row.key} ${row.token}`)) continue;
           line += 1;
           if (row.isInherited) inherited += 1;
@@ -75,7 +74,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
         }
         read += page.customers.length;
         // If the response contains no total, the list ends at the first page that contains no new customer.
-        if (page.total === undefined ? fresh === 0 : read >= page.total) break;
+        if (page.total === undefined ? pass.size === known : read >= page.total) break;
       }
       isSettled = !isMoved && (total === undefined || pass.size >= total);
       if (passes === MAX_PASSES && seen.size < (total ?? 0))
@@ -105,17 +104,8 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
   };
 }
 
-interface Row {
-  /** The key that identifies the customer in every pass. */
-  readonly key: string;
-  readonly token: unknown;
-  /** The customer as a line of JSON Lines. */
-  readonly text: string;
-  readonly content: ReturnType<typeof contentOf>;
-  readonly isInherited: boolean;
-}
-
-function rowOf(customer: unknown, isInherited: boolean): Row {
+/** Converts a customer. `key` identifies the customer in every pass. `text` is a line of JSON Lines. */
+function rowOf(customer: unknown, isInherited: boolean) {
   const given: JsonObject = isObject(customer) ? customer : {};
   const [ownMapping, ownProperties] = [textValues(given["parent_schema_datasource_mapping"]), given["properties"]];
   const { computed_parent_schema_datasource_mapping: allMapping, computed_properties: allProperties } = given;
