@@ -68,9 +68,8 @@ class Connection implements Holding {
 export class Connections {
   readonly #budget: ClientBudget;
   readonly #clientOf: ClientOf;
-  readonly #open = new Map<Socket, Connection>();
-  /** The open connections by remote address and port. node:tls does not expose the TCP socket of a TLS socket. */
-  readonly #byPeer = new Map<string, Connection>();
+  /** The open connections by their addresses and ports. node:tls does not expose the TCP socket of a TLS socket. */
+  readonly #open = new Map<string, Connection>();
   #isDraining = false;
 
   constructor({ maxConnections, clientOf }: Limits) {
@@ -87,21 +86,19 @@ export class Connections {
       socket.destroy();
       return false;
     }
-    const peer = peerOf(socket);
-    this.#open.set(socket, connection);
-    this.#byPeer.set(peer, connection);
+    const key = keyOf(socket);
+    this.#open.set(key, connection);
     socket.once("close", () => {
       charge.release();
-      this.#open.delete(socket);
-      // A client can use one port for connections to several addresses of this machine.
-      if (this.#byPeer.get(peer) === connection) this.#byPeer.delete(peer);
+      // A socket that was closed before its acceptance has no addresses.
+      if (this.#open.get(key) === connection) this.#open.delete(key);
     });
     return true;
   }
 
   /** Records the protocol of a connection. */
   identify(socket: Socket, { http1, http2 }: Partial<Pick<Connection, "http1" | "http2">>): void {
-    const connection = this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
+    const connection = this.#open.get(keyOf(socket));
     if (!connection) return;
     connection.http1 = http1;
     connection.http2 = http2;
@@ -139,8 +136,9 @@ export class Connections {
   }
 }
 
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
+/** Returns the same key for a TCP socket and its TLS socket. A client can use one port for several local addresses. */
+function keyOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 }
 
 type Incoming = [req: IncomingMessage & { upgrade?: boolean }, keepAlive: boolean];
