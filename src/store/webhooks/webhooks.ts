@@ -12,6 +12,7 @@ import {
   type Webhook,
   type WebhookChange,
   type WebhookStore,
+  type WebhookTarget,
 } from "../../domain/webhook.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
@@ -30,10 +31,10 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     return id;
   };
 
-  const find = async ({ number }: Environment, id: string): Promise<ReadRecord> => {
-    const found = await readRecord(client, "webhook", webhookKey(number, requireId(id)));
+  const find = async (environment: Environment, id: string): Promise<WebhookTarget> => {
+    const found = await readRecord(client, "webhook", webhookKey(environment.number, requireId(id)));
     if (isEmpty(found.record)) throw new WebhookNotFound();
-    return found;
+    return targetFrom({ cipher, environment }, id, found);
   };
 
   const changed = (environment: Environment, id: string, answer: readonly string[]): Webhook =>
@@ -72,7 +73,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
       return { webhook: changed(environment, id, answer), secret };
     },
 
-    get: async (environment, id) => targetFrom({ cipher, environment }, id, await find(environment, id)).webhook,
+    get: async (environment, id) => (await find(environment, id)).webhook,
 
     async list(environment) {
       const found = await readWebhooks({ client }, environment);
@@ -105,7 +106,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     rewind: (environment, id, time, by) => change(environment, id, by, { since: Math.floor(time) * 1000 }),
 
     async beginTest(environment, id) {
-      const target = targetFrom({ cipher, environment }, id, await find(environment, id));
+      const target = await find(environment, id);
       const begin = { field: "test_time", intervalMs: TEST_INTERVAL_MS, refresh: false };
       const [state, , left] = await changeEnvironment(
         { client, audit, environment, by: TESTER },
