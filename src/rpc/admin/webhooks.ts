@@ -108,6 +108,5 @@ function resultMessage({ outcome, status = 0, durationMs }: SendResult) {
 }
 
 function deliveryMessage(delivery: Delivery) {
-  const { time, eventId, eventType, attempt } = delivery;
-  return { ...resultMessage(delivery), createTime: timestamp(time), eventId, eventType, attempt };
+  return { ...delivery, ...resultMessage(delivery), createTime: timestamp(delivery.time) };
 }
