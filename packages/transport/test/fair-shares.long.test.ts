@@ -25,7 +25,7 @@ const HEADER_MS = 1500;
 const [OTHER_CLIENT, PROXY] = ["127.0.0.2", "127.0.0.9"];
 
 describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtime, tls }) => {
-  const { raws, dial, heldBytes } = watchedPort(runtime, {
+  const { port, raws, dial, heldBytes } = watchedPort(runtime, {
     maxConnections: CONNECTIONS,
     headerTimeoutMs: HEADER_MS,
     // On a busy machine, a body needs some time to arrive.
@@ -186,6 +186,22 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     }
     await closeAll();
   });
+
+  // Over TLS, the handshakes of these connections would need the stopped server.
+  if (!tls) {
+    it("a client that opens many HTTP/2 connections does not delay a new connection of another client", async () => {
+      port.signal("SIGSTOP");
+      const flood = await Promise.all(Array.from({ length: 80 }, () => dial()));
+      const requests = streamIds(100).map((stream) => requestHeaders(stream, { ":path": "/" }));
+      for (const raw of flood) raw.push(Buffer.concat([HELLO, ...requests]));
+      const other = await dial("http/1.1", OTHER_CLIENT);
+      other.push("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+      port.signal("SIGCONT");
+      await waitFor("the server answers the other client", () => statusOf(other) !== undefined);
+      expect(flood.filter((raw) => raw.received().length > 0).length).toBeLessThan(40);
+      await closeAll();
+    });
+  }
 
   it("connections of a trusted proxy are never closed to make room for other clients", async () => {
     const opened = await Promise.all(Array.from({ length: CONNECTIONS - 2 }, () => dial("h2", PROXY)));

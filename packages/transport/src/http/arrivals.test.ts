@@ -9,26 +9,46 @@ function turn(): Promise<void> {
 }
 
 describe("new connections", () => {
-  it("are served in order: one HTTP/2 connection or 16 HTTP/1.1 connections in each turn of the event loop", async () => {
+  it("are served in order: one HTTP/2 connection or 16 HTTP/1.1 connections in a turn without new connections", async () => {
     const arrivals = new Arrivals();
     const served: number[] = [];
-    const add = (number: number, isHttp2: boolean) => arrivals.add(OPEN, isHttp2, () => served.push(number));
+    const add = (number: number, isHttp2: boolean) =>
+      arrivals.add(OPEN, { client: "a", isHttp2 }, () => served.push(number));
     for (const number of [0, 1]) add(number, true);
     for (let number = 2; number < 20; number++) add(number, false);
     const upTo = (end: number) => Array.from({ length: end }, (_, number) => number);
-    for (const end of [1, 2, 18, 20]) {
+    for (const end of [1, 2, 3, 19, 20]) {
       expect(served).toEqual(upTo(end));
       await turn();
     }
+  });
+
+  it("are served once in 16 turns while HTTP/2 connections arrive, so that the server accepts more connections", async () => {
+    const arrivals = new Arrivals();
+    let served = 0;
+    for (let i = 0; i < 160; i++) {
+      arrivals.add(OPEN, { client: "a", isHttp2: true }, () => served++);
+      await turn();
+    }
+    expect(served).toBeLessThanOrEqual(11);
+  });
+
+  it("are served in turns of their clients", async () => {
+    const arrivals = new Arrivals();
+    const served: string[] = [];
+    const add = (client: string) => arrivals.add(OPEN, { client, isHttp2: true }, () => served.push(client));
+    for (const client of ["a", "a", "a", "b", "b", "c"]) add(client);
+    while (served.length < 6) await turn();
+    expect(served).toEqual(["a", "a", "b", "c", "a", "b"]);
   });
 
   it("do not wait for closed connections", async () => {
     const arrivals = new Arrivals();
     const closed = { destroyed: false };
     const served: string[] = [];
-    arrivals.add(OPEN, true, () => served.push("first"));
-    for (let i = 0; i < 100; i++) arrivals.add(closed, true, () => served.push("closed"));
-    arrivals.add(OPEN, false, () => served.push("last"));
+    arrivals.add(OPEN, { client: "a", isHttp2: true }, () => served.push("first"));
+    for (let i = 0; i < 100; i++) arrivals.add(closed, { client: "a", isHttp2: true }, () => served.push("closed"));
+    arrivals.add(OPEN, { client: "a", isHttp2: false }, () => served.push("last"));
     closed.destroyed = true;
     await turn();
     expect(served).toEqual(["first", "last"]);

@@ -10,41 +10,69 @@ interface Arrival {
   readonly serve: () => void;
 }
 
+interface ArrivalOptions {
+  /** The address or network of the client. */
+  readonly client: string;
+  readonly isHttp2: boolean;
+}
+
 /**
  * Serves new connections over several turns of the event loop. The first bytes of an HTTP/2 connection may contain 100
  * requests, which take about 2 ms. If one turn served 80 HTTP/2 connections, the calls of other clients would wait
  * 200 ms.
+ *
+ * Clients take turns, because a client can open thousands of connections. Node 20 accepts only one connection in each
+ * turn. So while connections arrive, fewer are served: one HTTP/1.1 connection in each turn, or one HTTP/2 connection in
+ * 16 turns. Otherwise, the connections of other clients would wait in the operating system behind such a client.
  */
 export class Arrivals {
-  readonly #waiting: Arrival[] = [];
+  /** The waiting connections by client. The first client has the next turn. */
+  readonly #waiting = new Map<string, Arrival[]>();
+  /** The number of HTTP/1.1 connections that may be served now. An HTTP/2 connection counts as `PER_TURN` connections. */
+  #credit = PER_TURN;
+  /** Whether a connection has arrived in this turn of the event loop. */
+  #hasArrived = false;
   #isScheduled = false;
-  /** The number of connections served in this turn. An HTTP/2 connection counts as `PER_TURN` connections. */
-  #served = 0;
 
   /**
    * Serves a connection in this turn of the event loop or in a later turn. Does not serve a connection that has closed.
    */
-  add(socket: Pick<Socket, "destroyed">, isHttp2: boolean, serve: () => void): void {
-    this.#waiting.push({ socket, weight: isHttp2 ? PER_TURN : 1, serve });
+  add(socket: Pick<Socket, "destroyed">, { client, isHttp2 }: ArrivalOptions, serve: () => void): void {
+    const arrivals = this.#waiting.get(client) ?? [];
+    arrivals.push({ socket, weight: isHttp2 ? PER_TURN : 1, serve });
+    this.#waiting.set(client, arrivals);
+    this.#hasArrived = true;
     this.#serve();
   }
 
   #serve(): void {
-    while (this.#served < PER_TURN) {
-      const next = this.#waiting.shift();
-      if (!next) return;
-      // Skip closed connections: a client that opens and closes connections must not delay other new connections.
-      if (next.socket.destroyed) continue;
-      this.#served += next.weight;
-      if (!this.#isScheduled) afterReading(this.#endTurn);
-      this.#isScheduled = true;
+    while (this.#credit > 0) {
+      const next = this.#next();
+      if (!next) break;
+      this.#credit -= next.weight;
       next.serve();
     }
+    if (this.#credit === PER_TURN || this.#isScheduled) return;
+    this.#isScheduled = true;
+    afterReading(this.#endTurn);
+  }
+
+  #next(): Arrival | undefined {
+    for (const [client, arrivals] of this.#waiting) {
+      this.#waiting.delete(client);
+      // Skip closed connections: a client that opens and closes connections must not delay other new connections.
+      let next = arrivals.shift();
+      while (next?.socket.destroyed) next = arrivals.shift();
+      if (arrivals.length > 0) this.#waiting.set(client, arrivals);
+      if (next) return next;
+    }
+    return undefined;
   }
 
   readonly #endTurn = () => {
     this.#isScheduled = false;
-    this.#served = 0;
+    this.#credit = Math.min(PER_TURN, this.#credit + (this.#hasArrived ? 1 : PER_TURN));
+    this.#hasArrived = false;
     this.#serve();
   };
 }

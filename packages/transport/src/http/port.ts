@@ -18,7 +18,7 @@ import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { http1Listener } from "./http1.ts";
 import { http2Listener } from "./http2.ts";
 import { Http2Connection } from "./http2-connection.ts";
-import type { RequestContext, RequestHandlers } from "./server-request.ts";
+import { plainAddress, type RequestContext, type RequestHandlers } from "./server-request.ts";
 import { Turn } from "./turn.ts";
 
 /** The certificate and the private key of a port, in PEM. */
@@ -168,8 +168,12 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     connections.identify(socket, { http2: connection });
   };
   const arrivals = new Arrivals();
-  const serve = (socket: Socket, isHttp2: boolean) =>
-    arrivals.add(socket, isHttp2, () => guarded(socket, () => serveNow(socket, isHttp2)));
+  const serve = (socket: Socket, isHttp2: boolean) => {
+    const address = plainAddress(socket.remoteAddress);
+    arrivals.add(socket, { client: limits.clientOf(address) ?? address, isHttp2 }, () =>
+      guarded(socket, () => serveNow(socket, isHttp2)),
+    );
+  };
   const start = options.tls
     ? detachListeners(server, "connection")
     : (socket: Socket) => sniffProtocol(socket, limits.firstByteTimeoutMs, (isHttp2) => serve(socket, isHttp2));
