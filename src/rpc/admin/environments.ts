@@ -48,8 +48,7 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
       const shown = own ? all.filter(({ number }) => number === own.number) : all;
       const scope = ["ListAuditEvents", environmentPath(name), JSON.stringify(filter)];
       const page = pageRequest(request, scope);
-      // A page key is the number of an environment and the id of an event. A far number would make the store read many
-      // days.
+      // A page key is the number of an environment and the id of an event.
       if (page.after !== "" && !/^\d{1,7}\.\d{1,16}$/.test(page.after)) throw new InvalidPageToken();
       const { items, next } = await auditTrail.list(shown, filter, page);
       return { auditEvents: items.map(auditEventMessage), nextPageToken: nextPageToken(next, scope) };

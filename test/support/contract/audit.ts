@@ -1,5 +1,5 @@
 import { waitFor } from "@user-group-service/testing/wait";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { AuditFilter, ChangeBy } from "../../../src/domain/audit.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
 import {
@@ -273,6 +273,17 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       const now = Date.now() * 1000;
       for (const after of ["x", "1", `.${now}`, `-1.${now}`, `${number + 1}.${now}`])
         await fails(trail().list([listed(environment)], {}, { after, size: 1 }), InvalidPageToken);
+    });
+
+    it("reads no day after the last event, even if a page token contains a later id", async () => {
+      const { environment } = await withGroup();
+      const counted = client();
+      const run = vi.spyOn(counted, "run");
+      const created = { ...environment, createTime: Date.now(), deleteTime: undefined };
+      const page = { after: `${environment.number}.${"9".repeat(16)}`, size: 1 };
+      await fails(redisAuditTrail(counted, AUDIT).list([created], {}, page), AuditEventsExpired);
+      expect(run.mock.calls.length).toBeLessThan(10);
+      run.mockRestore();
     });
 
     it("reports an error if the last event of the previous page has expired", async () => {
