@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { type Environment, environmentPath } from "../domain/environment.ts";
+import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { EnvironmentNotFound } from "../domain/errors.ts";
 import type { SigningKey, SigningKeySet, SigningKeyStore } from "../domain/viewer-session.ts";
 import { newKeyId } from "./session.ts";
@@ -33,21 +33,23 @@ const unlimited = <T>(read: () => Promise<T>) => read();
 let time = 1000;
 let store: OneEnvironment;
 let keys: SigningKeys;
+let lookUp: (name: EnvironmentName) => Promise<Environment>;
+let onOverdue: (error: unknown) => void;
 
 beforeEach(() => {
+  onOverdue = (error) => expect.fail(String(error));
+  lookUp = async (name) => {
+    if (name.name.startsWith("guess")) throw new EnvironmentNotFound();
+    return { ...name, number: 1 };
+  };
   vi.spyOn(performance, "now").mockImplementation(() => time);
   store = new OneEnvironment();
   keys = new SigningKeys({
     store,
-    environments: {
-      async find(name) {
-        if (name.name.startsWith("guess")) throw new EnvironmentNotFound();
-        return { ...name, number: 1 };
-      },
-    },
+    environments: { find: (name) => lookUp(name) },
     confirmMissing: async () => {},
     unsubscribedMs: 5000,
-    onOverdue: (error) => expect.fail(String(error)),
+    onOverdue: (error) => onOverdue(error),
   });
 });
 
@@ -113,6 +115,23 @@ it("SigningKeys reads keys once for all waiting callers, but not for refused cal
   // No caller waits for cached keys.
   time += 100_000;
   expect(await keys.published(ENVIRONMENT, refuse)).toHaveLength(2);
+});
+
+it("SigningKeys signs even if the look-up of a name for published keys does not end", async () => {
+  store.set = { ...store.set, keys: await newKeys() };
+  lookUp = () => new Promise(() => {});
+  void keys.published({ name: ENVIRONMENT.name, tag: ENVIRONMENT.tag }, unlimited);
+  expect((await keys.signing(ENVIRONMENT)).kid).toBe(store.set.keys[0]?.kid);
+});
+
+it("SigningKeys publishes the keys even if a due change fails", async () => {
+  const made = await newKeys();
+  store.set = { ...store.set, keys: made.slice(0, 1) };
+  const full = new Error("Redis is full");
+  store.afterChange = () => Promise.reject(full);
+  onOverdue = vi.fn();
+  expect((await keys.published(ENVIRONMENT, unlimited)).map(({ kid }) => kid)).toEqual([made[0]?.kid]);
+  expect(onOverdue).toHaveBeenCalledExactlyOnceWith(full);
 });
 
 it("SigningKeys caches keys for API_TOKEN_CACHE without a subscription, and longer with a subscription", async () => {

@@ -119,19 +119,18 @@ export class SigningKeys {
 
   /**
    * Returns the published keys of an environment, from the cache if possible. The result can be empty. Unauthenticated
-   * clients can request any name. The service does not cache unknown names, so guesses evict no keys.
+   * clients can request any name. The service caches only environments with keys, so guesses evict no keys.
    *
    * @param limited runs each read of the store
    */
-  async published(environment: EnvironmentName, limited: LimitedRead): Promise<readonly SigningKey[]> {
-    let known = this.#cached(environment);
-    if (!known?.set.keys.length) {
-      known = await limited(async () => {
-        const read = await this.#read(environment).catch(unlessNotFound);
-        if (!read?.set.keys.length) await this.#deps.confirmMissing();
-        return read;
-      });
-    }
+  async published(name: EnvironmentName, limited: LimitedRead): Promise<readonly SigningKey[]> {
+    const read = async () => {
+      const environment = await this.#deps.environments.find(name).catch(unlessNotFound);
+      const found = environment && (await this.#read(environment));
+      if (!found?.set.keys.length) await this.#deps.confirmMissing();
+      return found;
+    };
+    const known = this.#cached(name) ?? (await limited(read));
     return known ? statesOf(known.set.keys, known.set.now).map(({ key }) => key) : [];
   }
 
@@ -158,21 +157,20 @@ export class SigningKeys {
     return known?.environment.number === environment.number ? known : this.#read(environment);
   }
 
-  #cached(environment: EnvironmentName): KnownKeys | undefined {
-    const known = this.#known.get(environmentPath(environment));
+  #cached(name: EnvironmentName): KnownKeys | undefined {
+    const known = this.#known.get(environmentPath(name));
     return known && performance.now() - known.readAt <= this.#freshMs ? known : undefined;
   }
 
-  #read(name: EnvironmentName | Environment): Promise<KnownKeys> {
-    const path = environmentPath(name);
+  #read(environment: Environment): Promise<KnownKeys> {
+    const path = environmentPath(environment);
     const inFlight = this.#readings.get(path);
     if (inFlight) return inFlight;
     const isCurrent = () => this.#readings.get(path) === reading;
     const read = async () => {
       try {
-        const environment = "number" in name ? name : await this.#deps.environments.find(name);
         const known = new KnownKeys(environment, await this.#readSet(environment));
-        if (isCurrent()) setBounded(this.#known, path, known, MAX_KNOWN);
+        if (isCurrent() && known.set.keys.length > 0) setBounded(this.#known, path, known, MAX_KNOWN);
         return known;
       } finally {
         if (isCurrent()) this.#readings.delete(path);
