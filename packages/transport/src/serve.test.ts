@@ -64,6 +64,38 @@ it("answers a call on an open connection before it serves the last of many new c
   server.destroy();
 });
 
+it("closes an idle HTTP/2 connection at the limit of connections, but no connection with an open stream", async () => {
+  const server = await serveNode(
+    {
+      routes: ({ service }) =>
+        service(TalkService, {
+          watch: async function* (_, { signal }) {
+            yield {};
+            await new Promise((resolve) => signal.addEventListener("abort", resolve));
+          },
+        }),
+      limits: { maxConnections: 2 },
+    },
+    { host: "127.0.0.1", port: 0, tls: undefined },
+  );
+  const [watching, idle] = [connectHttp2(server.url), connectHttp2(server.url)];
+  for (const session of [watching, idle]) session.on("error", () => {});
+  const headers = { ":method": "POST", ":path": "/talk.v1.TalkService/Watch", "content-type": "application/grpc" };
+  const watch = watching.request(headers).on("error", () => {});
+  watch.end(Buffer.alloc(5));
+  await new Promise((resolve) => watch.once("data", resolve));
+  await pinged(idle);
+  await waitFor("another client is served", async () => {
+    const raw = await openWire(server.url, "http/1.1", { first: "GET / HTTP/1.1\r\nhost: x\r\n\r\n" });
+    await waitFor("the server answers or closes the connection", () => raw.isClosed || raw.received().length > 0);
+    return raw.received().length > 0;
+  });
+  await waitFor("the idle connection is closed", () => idle.closed);
+  expect([watching.closed, watch.closed]).toEqual([false, false]);
+  watching.destroy();
+  server.destroy();
+});
+
 it("frees the memory of an answered request without a body while the connection is idle", async () => {
   const server = await serveNode(
     { routes: ({ service }) => service(TalkService, { watch: async function* () {} }) },

@@ -32,8 +32,8 @@ class Connection implements Holding {
   }
 
   /**
-   * Returns whether no HTTP/1.1 request is in flight and no byte has arrived for `forMs` milliseconds. The time counts
-   * from the first call of this method after the last byte.
+   * Returns whether no request is in flight and no byte has arrived for `forMs` milliseconds. The time counts from the
+   * first call of this method after the last byte.
    */
   isIdle(forMs = IDLE_MS): boolean {
     const { bytesRead } = this.socket;
@@ -42,7 +42,7 @@ class Connection implements Holding {
       this.#bytesRead = bytesRead;
       this.#silentSince = now;
     }
-    return now - this.#silentSince >= forMs && !this.http1?.isBusy;
+    return now - this.#silentSince >= forMs && !(this.http1 ?? this.http2)?.isBusy;
   }
 
   evict(): void {

@@ -32,6 +32,7 @@ export class Http2Connection implements PausedConnection {
    */
   #socket: StoppableSocket | undefined;
   readonly #open: ReadonlySet<Http2Connection>;
+  readonly #streams: { readonly size: number } | undefined;
   /** The caller whose waiting calls caused the last pause. */
   #caller: string | undefined;
   #isPaused = false;
@@ -45,7 +46,7 @@ export class Http2Connection implements PausedConnection {
     if ("servername" in socket) socket.servername = false;
     this.session = performServerHandshake(socket, SESSION_OPTIONS);
     this.session.on("error", () => {});
-    replaceStreamMap(this.session);
+    this.#streams = replaceStreamMap(this.session);
     this.peerAddress = plainAddress(socket.remoteAddress);
     this.#socket = socket;
     this.#open = open.add(this);
@@ -64,6 +65,11 @@ export class Http2Connection implements PausedConnection {
 
   get isClosed(): boolean {
     return this.#socket === undefined;
+  }
+
+  /** Whether a stream is open. */
+  get isBusy(): boolean {
+    return this.#streams !== undefined && this.#streams.size > 0;
   }
 
   /** Implements `RequestHead.pauseConnections`. */

@@ -55,9 +55,11 @@ class OpenStreams implements Streams {
  * generation as well, together with its streams.
  *
  * @param session a session that has not opened a stream
+ * @returns the open streams of the session; undefined if another version of a runtime keeps the streams differently
  */
-export function replaceStreamMap(session: ServerHttp2Session): void {
+export function replaceStreamMap(session: ServerHttp2Session): { readonly size: number } | undefined {
   const state = privateValue(session, "state") as { streams?: Streams } | undefined;
-  // If another version of a runtime keeps the streams differently, do nothing.
-  if (typeof state?.streams?.get === "function") state.streams = new OpenStreams();
+  if (typeof state?.streams?.get !== "function") return undefined;
+  state.streams = new OpenStreams();
+  return state.streams;
 }
