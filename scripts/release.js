@@ -6,7 +6,7 @@
 // PLATFORMS are the platforms of the Terraform provider, such as linux/amd64,windows/arm64. Default: all platforms. The
 // first build for all platforms takes about three minutes.
 //
-// The script needs helm, python3 and go. python3 downloads packages from PyPI, and go from its module proxy. The folder
+// The script needs helm, python3 and go. python3 downloads packages from PyPI. go downloads modules from the Go module proxy. The folder
 // has no subfolders, like the page of a release. So SHA256SUMS can also check files that were downloaded from that
 // page.
 import { execFileSync } from "node:child_process";

@@ -165,7 +165,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
     });
 
     it.each(PACES)(
-      "is not requested from an unauthenticated caller, and the connection closes (headers sent %s)",
+      "is not requested from an unauthenticated caller, whose connection closes (the client sends the headers %s)",
       async (pace) => {
         const { statuses, text } = await answersTo(put("wrong") + NEXT, pace);
         expect([statuses, text]).toEqual([[401], expect.stringMatching(/^connection: close/im)]);

@@ -102,7 +102,7 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   await waitFor("GOAWAY arrives", () => goaway !== undefined);
   const wasClosed = says(server, "closed");
   proxy.allow(Number.POSITIVE_INFINITY);
-  // The health check of the watcher may wait for the store as well. So the line above first lets the requests pass.
+  // The health check of the watcher may wait for the store as well. So `proxy.allow` must come before this line.
   await watching;
   return {
     wasClosed,

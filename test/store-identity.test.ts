@@ -35,8 +35,8 @@ const uses = async (worker: StoreIdentity) => {
   return worker.refusal() === undefined;
 };
 
-describe("the acceptance of other data", () => {
-  it("applies to every worker, even if the clock of Redis is behind the clocks of the workers", async () => {
+describe("data that an operator accepts", () => {
+  it("are accepted by every worker, even if the clock of Redis is behind the clocks of the workers", async () => {
     const now = Date.now;
     vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS);
     const workers = [await newWorker(), await newWorker()] as const;
@@ -47,7 +47,7 @@ describe("the acceptance of other data", () => {
     for (const worker of workers) expect(await uses(worker)).toBe(true);
   });
 
-  it("applies to a worker that had no connection during the acceptance", async () => {
+  it("are accepted by a worker that had no connection at that time", async () => {
     const [worker, other] = [await newWorker(), await newWorker()];
     await redisOf(client).flushall();
     await newWorker();

@@ -203,8 +203,8 @@ func expireTimeMessage(text types.String) *timestamppb.Timestamp {
 	return timestamppb.New(parsed)
 }
 
-// isExpireTime returns whether the text is `never`, or a time in the format of the function canonical. Other formats of
-// the same time are invalid, because Terraform compares texts and would find a difference. Times with digits after the
+// isExpireTime returns whether the text is `never`, or a time in the format that canonical returns. Other formats of the
+// same time are invalid, because Terraform compares texts and would find a difference. Times with digits after the
 // milliseconds are invalid, because the service stores only milliseconds.
 func isExpireTime(text string) bool {
 	parsed, err := time.Parse(time.RFC3339, text)

@@ -51,7 +51,7 @@ export class Schemas {
 
   field(field: DescField): JsonSchema {
     const { enum: values, ...more } = { ...keywordsOf(field, this.rules.of(field)), ...describe(field) } as JsonSchema;
-    // All fields with the same enum as type share one schema. If the rules of a field refuse values of the enum, the
+    // All fields of one enum type share one schema. If the rules of a field refuse values of the enum, the
     // field needs its own schema.
     if (values) return { type: "string", enum: values, ...more };
     const value = this.value(field);

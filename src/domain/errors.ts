@@ -150,11 +150,6 @@ export class EnvironmentNotFound extends failure("NotFound", "ENVIRONMENT_NOT_FO
   text: "no environment has this name and tag; create it with CreateEnvironment",
 }) {}
 
-/** Returns undefined for an `EnvironmentNotFound`. @throws any other error */
-export function unlessNotFound(error: unknown): undefined {
-  if (!(error instanceof EnvironmentNotFound)) throw error;
-}
-
 export class EnvironmentExists extends failure("AlreadyExists", "ENVIRONMENT_EXISTS", {
   text: "an environment with this name and tag already exists; use it, or choose another name or tag",
 }) {}

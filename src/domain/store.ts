@@ -1,6 +1,7 @@
 import type { AuditFilter, ChangeBy, ExportedUserGroups } from "./audit.ts";
 import type { Environment, EnvironmentName, ListedEnvironment } from "./environment.ts";
 import type { DomainError } from "./errors.ts";
+import { EnvironmentNotFound } from "./errors.ts";
 import type { EventPage, EventStart, FeedEvent } from "./events.ts";
 import type { Page, PageRequest } from "./page.ts";
 import type {
@@ -299,4 +300,9 @@ export interface Limited {
   readonly limit: RateLimit;
   /** The time until the limit allows another call, in milliseconds. */
   readonly retryAfterMs: number;
+}
+
+/** Returns undefined for an `EnvironmentNotFound`. @throws any other error */
+export function unlessNotFound(error: unknown): undefined {
+  if (!(error instanceof EnvironmentNotFound)) throw error;
 }

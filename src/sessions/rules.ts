@@ -31,7 +31,7 @@ export interface SessionClaims {
   readonly jti: string;
   readonly iat: number;
   readonly exp: number;
-  /** The person within the group. */
+  /** The id of the viewer within the group. */
   readonly vid?: string;
   /** The origin of the page. */
   readonly origin?: string;

@@ -16,9 +16,8 @@ import {
   EnvironmentNotFound,
   RecordUnreadable,
   StoreUnavailable,
-  unlessNotFound,
 } from "../domain/errors.ts";
-import type { EnvironmentStore } from "../domain/store.ts";
+import { type EnvironmentStore, unlessNotFound } from "../domain/store.ts";
 import { type Audit, sendChange } from "./audit.ts";
 import type { StoreClient } from "./connection/client.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentMember, fromMember, idsKey, newsMessage } from "./keys.ts";

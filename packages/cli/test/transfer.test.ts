@@ -312,9 +312,10 @@ describe("ugs import", () => {
     ],
     ["invisible characters", "x.csv", "provided\u200b_id,name\na,b\n", /no column provided_id: provided\\u200b_id,/],
     [
-      "a CSV file without a heading, and hides its tokens",
+      "a CSV file without a heading",
       "x.csv",
       "acme,Acme Corporation,{},{},foreign-token-0123456789\n",
+      // The message hides the token.
       /no column provided_id: acme,Acme Corporation,\{\},\{\},foreign-…\n/,
     ],
     ["no file", "/nowhere.csv", "", /no such file/],

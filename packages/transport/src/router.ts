@@ -133,7 +133,7 @@ export class Router {
     const format = formatOf(headers["content-type"]);
     const isConnect = format.protocol === "connect";
     const protocolName = isRpcPath || !isConnect ? format.protocol : undefined;
-    // Connect's clients recognize a missing RPC by the HTTP status 404. So respond as to a missing endpoint.
+    // Connect's clients recognize a missing RPC by the HTTP status 404, the status of a missing endpoint.
     const answered = isConnect ? undefined : format;
     return this.#refused({ kind: "not-found" }, { headers, protocolName }, answered);
   }

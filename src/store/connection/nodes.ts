@@ -19,7 +19,7 @@ export interface StoreNodes {
    */
   at<T>(key: string, call: NodeCall<T>): Promise<T>;
   masters(): readonly StoreNode[];
-  /** Returns a key that begins with `base`. The node has the slot of this key. */
+  /** Returns a key that begins with `base` and whose slot is on the node. */
   keyOf(node: StoreNode, base: string): string;
   isReady(): boolean;
   close(): void;

@@ -30,7 +30,7 @@ const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 /** The number of whole records that are read concurrently. A record can have megabytes. */
 const RECORDS_AT_ONCE = 25;
 
-/** The maximum sum of the sizes of the records on a page of whole groups. A larger group is alone on its page. */
+/** The maximum size of a page of groups with all fields, in bytes. A larger group is alone on its page. */
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
 const LISTED_AT_ONCE = 250;

@@ -170,8 +170,9 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       const { record, now } = recordFromAnswer(answer, 3);
       if (isEmpty(record)) throw new ViewerSessionEnded();
       const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
-      // If the session has a later generation than the group, Redis has lost a revocation that began this generation.
-      // Redis may also have lost a revocation of this session, so the session is rejected.
+      // A revocation of sessions increments the generation of the group. If the generation of the session is later than
+      // that of the group, Redis has lost a revocation. Redis may also have lost a revocation of this session, so the
+      // session is rejected.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
       return viewerFromRecord({ record, providedId, now });

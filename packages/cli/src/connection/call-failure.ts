@@ -135,8 +135,10 @@ function unanswered(error: ConnectError, connection: Connection, { mayRepeat, ti
       cause: error,
     });
   const isUnknown = error.code === Code.Unimplemented;
-  const what = isUnknown ? "does not have this call" : error.rawMessage || codeToString(error.code);
-  return new Failure(`${where} is not the User Group Service, or a proxy responded: ${what}`, {
+  const what = isUnknown
+    ? "does not have this call"
+    : `a proxy responded: ${error.rawMessage || codeToString(error.code)}`;
+  return new Failure(`${where} is not the User Group Service, or ${what}`, {
     exitCode: EXIT.unavailable,
     hint: `check the URL, its path, and the proxies${isUnknown ? "; a service older than this ugs lacks the newest calls" : ""}`,
     requestId,

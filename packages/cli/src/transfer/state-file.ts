@@ -73,7 +73,7 @@ export class StateFile<T extends State> {
     await this.#write();
   }
 
-  /** Stores the state of the transfer. Call `requireOwn` before the step of the transfer that this state includes. */
+  /** Stores the state of the transfer after a step. Call `requireOwn` before the step. */
   async note(state: T): Promise<void> {
     this.#state = state;
     await this.#sync();
