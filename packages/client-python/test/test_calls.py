@@ -131,6 +131,9 @@ class Retries(unittest.TestCase):
             found = info_of(failed)
             self.assertEqual(found and found.metadata.get("outcome"), outcome)
 
+    def test_reports_a_lasting_limit_even_if_an_earlier_attempt_may_have_made_the_change(self):
+        self.assertEqual(self.times("get_user_group", GROUP, UNKNOWN, FULL), (2, Code.RESOURCE_EXHAUSTED))
+
     def test_ignores_the_outcome_of_another_domain(self):
         told = error(503, "unavailable", info("X", "a-proxy", outcome="not_made"))
         self.assertEqual(self.times("update_user_group", UPDATE, told, OF_UPDATE), (1, Code.UNAVAILABLE))

@@ -149,8 +149,8 @@ class _Call(Generic[REQ, RES]):
     def pause_after(self, error: ConnectError, answer: ResponseMetadata) -> float:
         """Return the pause before the next attempt, in seconds. Raise the error if the call must not be repeated.
 
-        If the error reports that nothing was changed, but the service may have executed an earlier attempt, raise the
-        error of the earlier attempt.
+        If the error is temporary and reports that nothing was changed, but the service may have executed an earlier
+        attempt, raise the error of the earlier attempt.
         """
         if error.code == Code.INVALID_ARGUMENT and error.__cause__ is not None:
             # The response is incomplete, or a program other than the service sent the response.
@@ -162,7 +162,7 @@ class _Call(Generic[REQ, RES]):
             if may_be_executed(error):
                 self._uncertain = error
             return pause
-        if self._uncertain is not None and is_refused(error):
+        if self._uncertain is not None and is_refused(error, answer):
             raise self._uncertain
         raise error
 

@@ -55,11 +55,12 @@ def may_be_executed(error: ConnectError) -> bool:
     return error.code != Code.RESOURCE_EXHAUSTED and not is_never_sent(error.__cause__)
 
 
-def is_refused(error: ConnectError) -> bool:
-    """Return whether an error reports that nothing was changed."""
+def is_refused(error: ConnectError, answer: ResponseMetadata) -> bool:
+    """Return whether a temporary error reports that nothing was changed."""
+    if error.code == Code.RESOURCE_EXHAUSTED:
+        return retry_after_of(error, answer) is not None
     info = info_of(error)
-    not_made = info is not None and info.metadata.get("outcome") == "not_made"
-    return not_made or error.code == Code.RESOURCE_EXHAUSTED
+    return info is not None and info.metadata.get("outcome") == "not_made"
 
 
 def _least_wait(error: ConnectError, answer: ResponseMetadata, *, may_repeat: bool) -> timedelta | None:
