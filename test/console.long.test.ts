@@ -179,6 +179,13 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
       page.getByRole("heading", { name: "Environments" }),
       "the heading (the opener of the dialog is gone)",
     );
+    await page.evaluate(() => {
+      location.hash = "#/audit";
+    });
+    await page.getByRole("heading", { name: "Audit", exact: true }).waitFor();
+    await page.goBack();
+    await page.getByRole("heading", { name: "Environments" }).waitFor();
+    expect(await page.getByRole("status").innerText()).toBe("");
     await leave();
   });
 

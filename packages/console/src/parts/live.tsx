@@ -18,6 +18,11 @@ export function announce(text: string): void {
   said.value = { text, place: place.value, number: said.value.number + 1 };
 }
 
+// Removes the announcement when the user leaves the page. Otherwise, the announcement would reappear after a return.
+place.subscribe((current) => {
+  if (said.peek().place !== current) announce("");
+});
+
 /**
  * The mounted regions. Only the last region shows the text, because screen readers ignore content outside of an open
  * dialog.
