@@ -14,7 +14,10 @@ export async function runUgs(args: readonly string[], shell: Shell): Promise<num
     if (args.length === 0) await welcome(shell);
     // The completion scripts run `ugs complete -- WORDS`.
     else if (args[0] === "complete") await complete(createProgram(shell), args.slice(args[1] === "--" ? 2 : 1), shell);
-    else await createProgram(shell).parseAsync(args, { from: "user" });
+    else {
+      requireUtf8(args);
+      await createProgram(shell).parseAsync(args, { from: "user" });
+    }
     return EXIT.ok;
   } catch (error) {
     if (error instanceof OutputClosed) return EXIT.ok;
@@ -24,6 +27,16 @@ export async function runUgs(args: readonly string[], shell: Shell): Promise<num
     shell.stderr.write(reportOf(failure, args.includes("--json")));
     return failure.detail.exitCode;
   }
+}
+
+/**
+ * Refuses arguments that are not valid UTF-8. Node decodes each invalid byte to U+FFFD, so different ids would become
+ * equal.
+ */
+function requireUtf8(args: readonly string[]): void {
+  const number = args.findIndex((arg) => arg.includes("\ufffd")) + 1;
+  if (number > 0)
+    throw usageFailure(`argument ${number} is not valid UTF-8, or contains U+FFFD`, "give the argument in UTF-8");
 }
 
 function failureOf(error: unknown, reason: unknown): Failure {

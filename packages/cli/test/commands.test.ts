@@ -40,6 +40,18 @@ describe("ugs", () => {
     expect(await root("env get")).toMatchObject({ code: 2, stderr: expect.stringContaining("give --env NAME") });
   });
 
+  it("writes a note if a list is empty", async () => {
+    const { admin } = await newEnvironment();
+    for (const [args, note] of [
+      ["group list", "No user groups were found.\n"],
+      ["token list --role read", "No API tokens were found.\n"],
+      ["audit --method AcceptStoreData", "No events were found.\n"],
+    ] as const) {
+      expect([args, await admin(args)]).toEqual([args, { code: 0, stdout: "", stderr: note }]);
+      expect(await admin(`${args} --json`)).toEqual({ code: 0, stdout: "", stderr: "" });
+    }
+  });
+
   it("suspends a user group, shows its state but not its token, and resumes it", async () => {
     const { admin } = await newEnvironment();
     const { stdout: token } = await admin("group create acme --expire-time 30d");

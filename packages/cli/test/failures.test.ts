@@ -151,6 +151,22 @@ describe("a failed call", () => {
     expect([revoked.code, revoked.stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
   });
 
+  it("is reported with one instruction if the service changed nothing", async () => {
+    for (const args of ["group rotate g", "group revoke g --yes"]) {
+      const { run } = await newFailing(Array.from({ length: 4 }, notMade));
+      const { code, stderr } = await run(args);
+      expect([args, code, stderr]).toEqual([args, 6, expect.stringContaining("nothing was changed; try again\n")]);
+      expect(stderr).not.toContain("--request-id");
+    }
+  });
+
+  it("is not reported as a change if it only reads", async () => {
+    const { run } = await newFailing(Array.from({ length: 4 }, notMade));
+    const { code, stderr } = await run("group list");
+    expect([code, stderr]).toEqual([6, expect.stringContaining("  try again\n")]);
+    expect(stderr).not.toContain("nothing was changed");
+  });
+
   it("is reported with its request id, and with a hint if the service changed nothing", async () => {
     const { run } = await newFailing(Array.from({ length: 4 }, notMade));
     expect(await run("group delete g --yes")).toMatchObject({
@@ -188,5 +204,14 @@ it("ping exits with 6 if the service is not ready, and with 0 if only liveness i
   expect(await run("ping --live")).toMatchObject({
     code: 0,
     stdout: expect.stringContaining(`${url} is alive, but not`),
+  });
+});
+
+it("an argument that is not valid UTF-8 is refused before the first call", async () => {
+  const { run } = await newFailing();
+  expect(await run("group delete caf\ufffd --yes")).toMatchObject({
+    code: 2,
+    calls: 0,
+    stderr: "ugs: argument 3 is not valid UTF-8, or contains U+FFFD\n  give the argument in UTF-8\n",
   });
 });

@@ -1,4 +1,9 @@
+import { createServer } from "node:http";
+import type { ConnectRouter } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { newListener } from "@user-group-service/testing/opened";
 import { expect, it } from "vitest";
+import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ADMIN_ENV, adminOf, customerOf } from "../../../test/support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer, newServerProcess } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
@@ -22,6 +27,22 @@ it("ugs keys generate creates a random key for TOKEN_KEYS without a service", as
   expect([refused.code, refused.stdout]).toEqual([2, ""]);
 });
 
+it("ugs keys check fails if TOKEN_KEYS lacks a key that only a signing key or a webhook needs", async () => {
+  for (const count of [{ signingKeyCount: 1 }, { webhookCount: 1 }]) {
+    const routes = (router: ConnectRouter) => {
+      router.service(AdminService, {
+        listTokenKeys: () => ({ tokenKeys: [{ id: "new", primary: true, held: true }, { id: "old" }] }),
+        listEnvironments: () => ({ environments: [{ name: "acme" }] }),
+        reencryptUserGroupTokens: () => ({ tokenKeyUses: [{ tokenKeyId: "old", ...count }] }),
+      });
+    };
+    const env = { UGS_URL: await newListener(createServer(connectNodeAdapter({ routes }))), UGS_TOKEN: "a-token" };
+    const { code, stdout, stderr } = await ugs(["keys", "check", "--json"], { env });
+    expect([code, stderr]).toEqual([5, expect.stringContaining("webhooks need: old")]);
+    expect(jsonLinesIn(stdout)).toEqual([{ tokenKeyId: "old", ...count }, { tokenKeyId: "new" }]);
+  }
+});
+
 describeWithRedis("ugs keys", () => {
   it("counts the groups that need each key, encrypts the tokens again, and reports when the old key can be removed", async () => {
     const redis = await newRedis();
@@ -39,10 +60,10 @@ describeWithRedis("ugs keys", () => {
     const server = await start(`${NEW},${OLD}`, first);
     const env = asRoot(server);
     const check = await ugs(["keys", "check"], { env });
-    expect(check.stdout.split("\n").map((line) => line.split(/ {2,}/).slice(0, 3))).toEqual([
-      ["KEY", "GROUPS", "STATE"],
-      ["old", "30", "decrypts"],
-      ["new", "0", "first: encrypts"],
+    expect(check.stdout.split("\n").map((line) => line.split(/ {2,}/).slice(0, 5))).toEqual([
+      ["KEY", "GROUPS", "SIGNING KEYS", "WEBHOOKS", "STATE"],
+      ["old", "30", "0", "0", "decrypts"],
+      ["new", "0", "0", "0", "first: encrypts"],
       [""],
     ]);
     const noteUse = async (time: number) => {

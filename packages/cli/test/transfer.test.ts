@@ -281,7 +281,7 @@ describe("ugs import", () => {
     await writeFile(file, '{"provided_id":"a"}\nnone\n');
     const again = (...args: string[]) => run(["import", file, ...args]);
     const stopped = await again("--max-rejects", "0");
-    expect([stopped.code, stopped.stderr]).toEqual([7, expect.stringContaining("1 groups were rejected, more than 0")]);
+    expect([stopped.code, stopped.stderr]).toEqual([7, expect.stringContaining("1 group was rejected, more than 0")]);
     const other = await again("--upsert");
     expect([other.code, other.stderr]).toEqual([2, expect.stringContaining("with other options")]);
     await writeFile(file, '{"provided_id":"a"}\n{"provided_id":"b"}\n');

@@ -48,7 +48,7 @@ export const auditCommand: DefineCommand = (audit, shell) => {
           const { auditEvents, nextPageToken } = await admin.listAuditEvents({ ...filter, ...page });
           return { items: auditEvents, nextPageToken };
         });
-    await session.out.list(AuditEventSchema, COLUMNS, pages);
+    if (!(await session.out.list(AuditEventSchema, COLUMNS, pages))) session.out.note("No events were found.");
   });
 };
 

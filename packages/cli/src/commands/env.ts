@@ -17,6 +17,7 @@ export const envCommands = commandGroup("environments", {
   }),
   list: rpcCommand(listEnvironments, "list all environments; needs ADMIN_TOKEN", {
     columns: ["name", "create_time", "delete_time"],
+    none: "There are no environments.",
   }),
   get: rpcCommand(
     getEnvironment,

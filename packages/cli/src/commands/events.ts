@@ -41,7 +41,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
         else if (!follow) break;
       }
     } catch (error) {
-      throw callFailure(error, connection, { mayRepeat: true });
+      throw callFailure(error, connection, { mayRepeat: true, onlyReads: true });
     } finally {
       if (cursor !== undefined) session.out.note(`To continue: --from ${cursor}`);
     }

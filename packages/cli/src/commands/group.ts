@@ -70,6 +70,7 @@ export const groupCommands = commandGroup("user groups", {
       ),
     },
     columns: ["provided_id", "name", STATE, "last_resolve_date", "token_create_time"],
+    none: "No user groups were found.",
   }),
   get: rpcCommand(lookupUserGroup, "show a user group without its token; does not create a missing group"),
   create: rpcCommand(

@@ -28,23 +28,27 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     await session.out.line(`${id}:${randomBytes(32).toString("base64")}`);
   });
 
-  const check = keys.command("check").description("count the user groups that need each key; needs ADMIN_TOKEN");
+  const check = keys
+    .command("check")
+    .description("count the user groups, signing keys and webhooks that need each key; needs ADMIN_TOKEN");
   runs(check, shell, async (session) => {
     const task = await openTask(session, "read");
     const { tokenKeys } = await task.admin.listTokenKeys({});
     const { uses } = await pass(session, task, true);
-    for (const { id } of tokenKeys) if (!uses.has(id)) uses.set(id, 0n);
-    const rows = [...uses].map(([tokenKeyId, userGroupCount]) =>
-      create(TokenKeyUseSchema, { tokenKeyId, userGroupCount }),
-    );
+    for (const { id: tokenKeyId } of tokenKeys)
+      if (!uses.has(tokenKeyId)) uses.set(tokenKeyId, create(TokenKeyUseSchema, { tokenKeyId }));
+    const rows = [...uses.values()];
     await session.out.list(TokenKeyUseSchema, columnsOf(tokenKeys), [rows]);
-    const lacking = [...uses].filter(
-      ([id, count]) => count > 0n && !tokenKeys.some((key) => key.id === id && key.held),
+    const lacking = rows.filter(
+      ({ tokenKeyId, userGroupCount, signingKeyCount, webhookCount }) =>
+        (userGroupCount > 0n || signingKeyCount > 0 || webhookCount > 0) &&
+        !tokenKeys.some((key) => key.id === tokenKeyId && key.held),
     );
     if (lacking.length === 0) return;
-    throw new Failure(`TOKEN_KEYS lacks keys that user groups need: ${lacking.map(([id]) => id).join(", ")}`, {
+    const ids = lacking.map(({ tokenKeyId }) => tokenKeyId).join(", ");
+    throw new Failure(`TOKEN_KEYS lacks keys that user groups, signing keys or webhooks need: ${ids}`, {
       exitCode: EXIT.conflict,
-      hint: "add these keys to TOKEN_KEYS of every worker, after the other keys; until then, the service cannot read the groups",
+      hint: "add these keys to TOKEN_KEYS of every worker, after the other keys; until then, the service cannot decrypt the secrets",
     });
   });
 
@@ -95,12 +99,12 @@ export const keysCommands: DefineCommand = (keys, shell) => {
 /**
  * Encrypts the tokens of all environments again. If `validateOnly` is set, only counts the tokens of each key.
  *
- * @returns `uses`: for each key, the number of tokens that this key encrypted before the pass. `failed`: descriptions
+ * @returns `uses`: for each key, the numbers of records that this key encrypted before the pass. `failed`: descriptions
  *   of the groups, signing keys and webhooks whose secrets cannot be decrypted, with their environments
  */
 async function pass(session: Session, task: Task, validateOnly: boolean) {
   const { adminOnce, patience, progress } = task;
-  const uses = new Map<string, bigint>();
+  const uses = new Map<string, TokenKeyUse>();
   const failed: string[] = [];
   let [looked, reencrypted] = [0n, 0n];
   const list: typeof adminOnce.reencryptUserGroupTokens = (request) =>
@@ -108,9 +112,13 @@ async function pass(session: Session, task: Task, validateOnly: boolean) {
   const passOver = async (environment: EnvironmentName) => {
     const name = formatEnvironmentName(environment);
     for await (const page of pages(list, { environment, validateOnly, pageSize: MAX_PAGE_SIZE })) {
-      for (const { tokenKeyId, userGroupCount } of page.tokenKeyUses) {
-        uses.set(tokenKeyId, (uses.get(tokenKeyId) ?? 0n) + userGroupCount);
-        looked += userGroupCount;
+      for (const use of page.tokenKeyUses) {
+        const sum = uses.get(use.tokenKeyId) ?? create(TokenKeyUseSchema, { tokenKeyId: use.tokenKeyId });
+        sum.userGroupCount += use.userGroupCount;
+        sum.signingKeyCount += use.signingKeyCount;
+        sum.webhookCount += use.webhookCount;
+        uses.set(use.tokenKeyId, sum);
+        looked += use.userGroupCount;
       }
       reencrypted += page.reencryptedCount;
       failed.push(
@@ -141,6 +149,8 @@ function columnsOf(keys: readonly TokenKey[]): readonly Column<TokenKeyUse>[] {
   return [
     { name: "KEY", of: ({ tokenKeyId }) => tokenKeyId, isFree: true },
     { name: "GROUPS", of: ({ userGroupCount }) => String(userGroupCount) },
+    { name: "SIGNING KEYS", of: ({ signingKeyCount }) => String(signingKeyCount) },
+    { name: "WEBHOOKS", of: ({ webhookCount }) => String(webhookCount) },
     {
       name: "STATE",
       of: (use) => {

@@ -274,7 +274,8 @@ async function readSecrets({ shell }: Session, request: object, inputs: readonly
 }
 
 /**
- * Makes a call. If the service is unavailable, the hint of the failure contains the `--request-id` for a safe retry.
+ * Makes a call. If the service is unavailable and the change may have been made, the hint of the failure contains the
+ * `--request-id` for a safe retry.
  */
 export async function repeatable<T>(
   { requestId }: { readonly requestId?: string },
@@ -283,8 +284,9 @@ export async function repeatable<T>(
   try {
     return await call();
   } catch (error) {
-    if (requestId === undefined || !(error instanceof Failure) || error.detail.exitCode !== EXIT.unavailable)
-      throw error;
+    if (requestId === undefined || !(error instanceof Failure)) throw error;
+    const { exitCode, outcome } = error.detail;
+    if (exitCode !== EXIT.unavailable || outcome === "not_made") throw error;
     const hint = [error.detail.hint, againWith(requestId)].filter(Boolean).join("; ");
     throw new Failure(error.message, { ...error.detail, hint });
   }

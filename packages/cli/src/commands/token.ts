@@ -50,6 +50,7 @@ export const tokenCommands = commandGroup("API tokens", {
       role: new FieldOption("--role <role>", "only API tokens of this role"),
     },
     columns: ["id", "display_name", "role", "last_use_time", "expire_time", "creator"],
+    none: "No API tokens were found.",
   }),
   update: rpcCommand(updateApiToken, "change the name or the expiry time of an API token", {
     fields: {

@@ -68,6 +68,8 @@ const HINTS: { readonly [reason: string]: string } = {
 };
 
 interface CallOptions {
+  /** Whether the call only reads. */
+  readonly onlyReads: boolean;
   /** Whether a retry is safe even if the service has already executed the call. */
   readonly mayRepeat: boolean;
   /** The timeout of the call, in milliseconds. Default: the timeout of the connection, which `--timeout` sets. */
@@ -78,13 +80,17 @@ interface CallOptions {
 export function callFailure(error: unknown, connection: Connection, options: CallOptions): unknown {
   if (!(error instanceof ConnectError)) return error;
   const details = failureDetails(error);
-  return details ? answered(error, details) : unanswered(error, connection, options);
+  return details ? answered(error, details, options) : unanswered(error, connection, options);
 }
 
-function answered(error: ConnectError, { reason, outcome, violations }: FailureDetails): Failure {
+function answered(
+  error: ConnectError,
+  { reason, outcome, violations }: FailureDetails,
+  { onlyReads }: CallOptions,
+): Failure {
   return new Failure(error.rawMessage, {
     exitCode: EXIT_OF_CODE[error.code] ?? EXIT.failed,
-    hint: HINTS[reason] ?? hintOf(error.code, { outcome, violations }),
+    hint: HINTS[reason] ?? hintOf(error.code, { outcome: onlyReads ? undefined : outcome, violations }),
     code: codeToString(error.code),
     reason,
     requestId: requestIdOf(error),

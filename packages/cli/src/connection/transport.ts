@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { DescMethod } from "@bufbuild/protobuf";
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { isRepeatable, retrying, withRequestIds } from "@user-group-service/client";
@@ -53,10 +54,19 @@ export function openTransport(connection: Connection, options: TransportOptions)
       try {
         return await transport.unary(method, signal, timeoutMs, ...rest);
       } catch (error) {
-        throw callFailure(error, connection, { mayRepeat: isRepeatable(method), timeoutMs });
+        throw callFailure(error, connection, {
+          mayRepeat: isRepeatable(method),
+          onlyReads: onlyReads(method),
+          timeoutMs,
+        });
       }
     },
   };
+}
+
+/** Returns whether a method only reads. GetUserGroup creates a missing group. */
+function onlyReads({ name }: DescMethod): boolean {
+  return /^(Export|Get|List|Lookup)/.test(name) && name !== "GetUserGroup";
 }
 
 function presenting({ token, signal }: TransportOptions): Interceptor {

@@ -11,7 +11,7 @@ import { headerText } from "./header.ts";
 import { formatOf } from "./input-file.ts";
 import { OutputFile } from "./output-file.ts";
 import { patiently } from "./patience.ts";
-import { count } from "./progress.ts";
+import { countText } from "./progress.ts";
 import type { FileFormat } from "./records.ts";
 import { type Binding, StateFile } from "./state-file.ts";
 import { continuable, openTarget } from "./target.ts";
@@ -87,7 +87,7 @@ export async function exportGroups(session: Session, path: string | undefined, f
   const groups = await continuable(session, target, state ? CONTINUE : "run the same command again", run);
   if (file === undefined) return;
   if (out.isJson) return out.line(jsonLine({ summary: { file, groups, environment: target.name } }));
-  await out.line(`exported ${count(groups)} groups of ${target.name} to ${file}`);
+  await out.line(`exported ${countText(groups, "group")} of ${target.name} to ${file}`);
 }
 
 function textOf({ userGroups }: ExportUserGroupsResponse, format: FileFormat, hasTokens: boolean): string {

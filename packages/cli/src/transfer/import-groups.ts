@@ -6,7 +6,7 @@ import { environmentOf } from "../commands/options.ts";
 import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import type { Session } from "../session.ts";
 import { type ExploFlags, openExplo } from "./explo-source.ts";
-import { type Counts, groupReport, NO_COUNTS, report } from "./import-report.ts";
+import { type Counts, groupReport, NO_COUNTS, rejectedText, report } from "./import-report.ts";
 import { importRecords } from "./importer.ts";
 import { openInputFile } from "./input-file.ts";
 import type { FileFormat, GroupSource } from "./records.ts";
@@ -134,7 +134,7 @@ async function reportExtra(
 
 function tooMany(rejected: number, most: number, rejects: RejectsFile | undefined): Failure {
   const where = rejects ? `${rejects.path} has the reasons` : "--rejects FILE writes the reasons";
-  return new Failure(`${rejected} groups were rejected, more than ${most}`, {
+  return new Failure(`${rejectedText(rejected)}, more than ${most}`, {
     exitCode: EXIT.incomplete,
     hint: `${where}; run the same command with a higher --max-rejects to continue`,
   });

@@ -2,7 +2,7 @@ import { EXIT, Failure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
 import type { Done } from "./importer.ts";
-import { count } from "./progress.ts";
+import { count, countText } from "./progress.ts";
 import type { RejectsFile } from "./rejects.ts";
 import type { Fate } from "./sender.ts";
 import type { Target } from "./target.ts";
@@ -93,7 +93,7 @@ export async function report(
     );
     const width = Math.max(...rows.map(([number]) => number.length));
     const title = ["imported into", "dry run against", "compared with"][column];
-    await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} groups by an earlier run` : ""}`);
+    await out.line(`${title} ${target.name}${resumed > 0 ? `, ${countText(resumed, "group")} by an earlier run` : ""}`);
     for (const [number, words] of rows) await out.line(`${number.padStart(width)}  ${words}`);
     if (hasRejects) await out.line(`${rejects.path} has the reasons: correct this file and import it`);
     if ((Object.keys(NO_COUNTS) as Fate[]).every((fate) => counts[fate] === 0))
@@ -107,9 +107,18 @@ export async function report(
   if (flags.verify) {
     const differ = Object.values(counts).reduce((sum, number) => sum + number, 0) - counts.unchanged;
     if (differ > 0)
-      throw new Failure(`the input and the service differ in ${count(differ)} groups`, { exitCode: EXIT.incomplete });
+      throw new Failure(`the input and the service differ in ${countText(differ, "group")}`, {
+        exitCode: EXIT.incomplete,
+      });
   } else if (counts.rejected > 0) {
-    const what = flags.dryRun ? "would be rejected" : "were rejected";
-    throw new Failure(`${count(counts.rejected)} groups ${what}`, { exitCode: EXIT.incomplete });
+    const text = flags.dryRun
+      ? `${countText(counts.rejected, "group")} would be rejected`
+      : rejectedText(counts.rejected);
+    throw new Failure(text, { exitCode: EXIT.incomplete });
   }
+}
+
+/** Formats a number of rejected groups, such as `1 group was rejected`. */
+export function rejectedText(rejected: number): string {
+  return `${countText(rejected, "group")} ${rejected === 1 ? "was" : "were"} rejected`;
 }

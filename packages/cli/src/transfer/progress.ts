@@ -59,7 +59,7 @@ export class Progress {
 
   #text({ groups, fraction }: Position, seconds: number): string {
     const rate = groups / seconds;
-    const parts = [`${this.#what} ${count(groups)} groups`, `${count(Math.round(rate))}/s`];
+    const parts = [`${this.#what} ${countText(groups, "group")}`, `${count(Math.round(rate))}/s`];
     if (fraction !== undefined) {
       parts.push(`${Math.floor(Math.min(1, fraction) * 100)} %`);
       const gained = fraction - (this.#beganAt ?? 0);
@@ -81,6 +81,11 @@ export class Progress {
 /** Formats a number for a person, such as `1,234`. */
 export function count(value: number): string {
   return value.toLocaleString("en-US");
+}
+
+/** Formats a number with its noun, such as `1 group` or `1,234 groups`. */
+export function countText(value: number, noun: string): string {
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
 /** Formats a duration for a person, such as `1 min 30 s`. */

@@ -7,7 +7,7 @@ import { jsonLine } from "../output/printable.ts";
 import { confirm } from "../questions.ts";
 import type { Session } from "../session.ts";
 import { patiently } from "./patience.ts";
-import { count } from "./progress.ts";
+import { count, countText } from "./progress.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
 interface Revocations {
@@ -69,12 +69,12 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   if (out.isJson) await out.line(jsonLine({ summary }));
   else
     await out.line(
-      `Revoked the tokens of ${count(done.revoked)} user groups; ${count(done.left)} had no token created before ${time}.`,
+      `Revoked the tokens of ${countText(done.revoked, "user group")}; ${count(done.left)} had no token created before ${time}.`,
     );
   if (unreadable.length === 0) return;
   const names = unreadable.slice(0, MAX_NAMED).join(", ");
   throw new Failure(
-    `the records of ${unreadable.length} user groups cannot be read, so their tokens stay valid: ${names}`,
+    `the records of ${countText(unreadable.length, "user group")} cannot be read, so their tokens stay valid: ${names}`,
     {
       exitCode: EXIT.incomplete,
       hint: "ask the operator of the service to check TOKEN_KEYS and the stored data, or delete these groups",
