@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { adminOf } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
+import { ExploClient } from "../src/transfer/explo-client.ts";
 import { customer, type Hosted, newHosted } from "./support/hosted.ts";
 import { newPlace } from "./support/place.ts";
 import { summaryOf } from "./support/ugs.ts";
@@ -112,6 +113,48 @@ describe("ugs import --from-explo", () => {
     expect(summaryOf(run1)).toMatchObject({ created: 30 });
     expect(hosted.requested).toEqual([1, 2, 2, 2, 2, 2]);
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(990);
+  });
+
+  it("waits a minute after a rate-limit response if it cannot read Retry-After", async () => {
+    const hosted = await newHosted(1);
+    for (const fields of [{}, { "retry-after": "soon" }]) {
+      hosted.before = (_, response) => {
+        response.writeHead(429, fields).end();
+        return true;
+      };
+      const controller = new AbortController();
+      const pauses: number[] = [];
+      const onPause = (pauseMs: number) => {
+        pauses.push(pauseMs);
+        controller.abort();
+      };
+      const { signal } = controller;
+      const { url, token } = hosted;
+      const client = new ExploClient({
+        url: new URL(url),
+        token,
+        pageSize: 20,
+        unusedProxy: undefined,
+        signal,
+        onPause,
+      });
+      await expect(client.page(1)).rejects.toThrow();
+      expect(pauses).toEqual([60_000]);
+    }
+  });
+
+  it("does not retry a page that is too large", async () => {
+    const { hosted, run } = await newMigration(1);
+    hosted.before = (_, response) => {
+      response.end(Buffer.alloc(129 * 1024 * 1024, " "));
+      return true;
+    };
+    const { code, stderr } = await run();
+    expect([code, stderr]).toEqual([
+      6,
+      expect.stringContaining("is larger than 128 MiB\n  give a lower --explo-page-size"),
+    ]);
+    expect(hosted.requested).toEqual([1]);
   });
 
   it("reads the list again if a page repeats another page, and fails if the pages always repeat", async () => {

@@ -70,7 +70,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
         `the secrets of these groups, signing keys or webhooks cannot be decrypted: ${failed.slice(0, MAX_FAILED).join(", ")}${more}`,
         {
           exitCode: EXIT.conflict,
-          hint: "ugs keys check shows missing keys; if none is missing, replace the secrets with ugs group revoke, ugs signing-key rotate --end-sessions or ugs webhook rotate-secret, and run this command again",
+          hint: "ugs keys check shows missing keys; if none is missing, replace the secrets with ugs group revoke, ugs signing-key rotate --end-sessions or ugs webhook rotate-secret, and run this command again, for webhooks after 24 hours",
         },
       );
     }

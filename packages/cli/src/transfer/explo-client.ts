@@ -1,5 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { retryAfterMs } from "@user-group-service/client";
 import { isObject } from "../../../operator/src/fields.ts";
 import { unreachable } from "../connection/call-failure.ts";
 import { EXIT, Failure } from "../failures.ts";
@@ -20,6 +21,8 @@ interface ExploClientOptions extends PatienceOptions {
   readonly unusedProxy: string | undefined;
 }
 
+/** The maximum size of a page. Without this maximum, a response could fill the memory. */
+const MAX_PAGE_BYTES = 128 * 1024 * 1024;
 const TIMEOUT_MS = 120_000;
 
 /**
@@ -78,8 +81,12 @@ export class ExploClient {
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
       this.#hasAnswered = true;
-      return { status: response.status, headers: response.headers, text: await response.text() };
+      const { status, headers } = response;
+      if (status === 200) return { status, headers, text: await bodyOf(response, url) };
+      await response.body?.cancel();
+      return { status, headers, text: "" };
     } catch (error) {
+      if (error instanceof Failure) throw error;
       signal.throwIfAborted();
       const found = unreachable(url, error, unusedProxy);
       const { message, hint } = found ?? {
@@ -100,7 +107,20 @@ export class ExploClient {
   }
 }
 
+/** `text` is empty if the status is not 200. */
 type ExploResponse = Pick<Response, "status" | "headers"> & { readonly text: string };
+
+async function bodyOf(response: Response, url: URL): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.length;
+    if (bytes > MAX_PAGE_BYTES)
+      throw failed(`a page of ${urlText({ url })} is larger than 128 MiB`, "give a lower --explo-page-size");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
+}
 
 /** @throws Failure if the response is not a page. If `mayWait` is false, a retry after a rate limit does not help */
 function pageOf({ status, headers, text }: ExploResponse, url: URL, mayWait: boolean): ExploPage {
@@ -110,9 +130,8 @@ function pageOf({ status, headers, text }: ExploResponse, url: URL, mayWait: boo
     throw new Failure(`${where} rejects the token (${status})`, { exitCode: EXIT.denied, hint });
   }
   if (status === 429) {
-    const cause = new ConnectError("", Code.ResourceExhausted, {
-      "retry-after": headers.get("retry-after") ?? String(LIMITED_S),
-    });
+    const cause = new ConnectError("", Code.ResourceExhausted, headers);
+    if (retryAfterMs(cause) === undefined) cause.metadata.set("retry-after", String(LIMITED_S));
     throw failed(
       `${where} limits the rate of requests (429)`,
       "try again in a few minutes",
