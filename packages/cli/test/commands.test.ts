@@ -365,9 +365,13 @@ describe("ugs", () => {
     await admin("group create a --name A");
     await admin("group update a --name B");
     const lines = async (args: string) => linesIn((await admin(args)).stdout).slice(1);
-    const all = await lines("audit");
+    await admin("export --include-tokens --prefix a");
+    expect(await lines("audit --method ExportUserGroups")).toEqual([
+      expect.stringMatching(/ExportUserGroups +1 user group, ids starting with a +token/),
+    ]);
+    const all = (await lines("audit")).slice(1);
     // A terminal that does not report its width has 0 columns.
-    expect(linesIn((await admin("audit", { columns: 0 })).stdout).slice(1)).toEqual(all);
+    expect(linesIn((await admin("audit", { columns: 0 })).stdout).slice(2)).toEqual(all);
     expect(all.map((line) => line.split(/ {2,}/)[1])).toEqual([
       "UpdateUserGroup",
       "GetUserGroup",

@@ -30,6 +30,7 @@ describe("ugs webhook", () => {
     expect(list).toMatch(/^WEBHOOK +NAME +STATE +DELIVERED UNTIL +FAILED ATTEMPTS +URL$/m);
     expect(list).toMatch(new RegExp(`^${id} +billing +enabled +${TIME} +0 +${receiver.url("/a")}$`, "m"));
     expect((await admin(`webhook get ${id}`)).stdout).toMatch(/^event types +all$/m);
+    expect((await admin("audit --method CreateWebhook")).stdout).toMatch(new RegExp(`CreateWebhook +${id} `));
 
     await admin("group create acme");
     await waitFor("the event arrives", () => receiver.at("/a").some(({ type }) => type === "user_group.created"));

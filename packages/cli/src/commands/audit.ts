@@ -2,6 +2,7 @@ import { Option } from "commander";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type AuditEvent, AuditEventSchema } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { pagesOf } from "../../../operator/src/pages.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { followEvents } from "../follow.ts";
 import { columnsOf } from "../output/table.ts";
 import { connect } from "../session.ts";
@@ -52,8 +53,13 @@ export const auditCommand: DefineCommand = (audit, shell) => {
   });
 };
 
-function subject({ userGroupId, apiTokenId, apiTokenDisplayName }: AuditEvent): string {
+function subject({ userGroupId, apiTokenId, apiTokenDisplayName, webhookId, exported }: AuditEvent): string {
   if (userGroupId !== "") return userGroupId;
+  if (webhookId !== "") return webhookId;
+  if (exported) {
+    const { count, providedIdPrefix: prefix } = exported;
+    return `${countText(count, "user group")}${prefix && `, ids starting with ${prefix}`}`;
+  }
   return apiTokenDisplayName === "" ? apiTokenId : `${apiTokenId} (${apiTokenDisplayName})`;
 }
 

@@ -1,6 +1,7 @@
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { pages } from "@user-group-service/client";
 import type { ExportUserGroupsResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { environmentOf } from "../commands/options.ts";
 import { CONTINUE, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
@@ -11,7 +12,6 @@ import { headerText } from "./header.ts";
 import { formatOf } from "./input-file.ts";
 import { OutputFile } from "./output-file.ts";
 import { patiently } from "./patience.ts";
-import { countText } from "./progress.ts";
 import type { FileFormat } from "./records.ts";
 import { type Binding, StateFile } from "./state-file.ts";
 import { continuable, openTarget } from "./target.ts";

@@ -1,8 +1,9 @@
+import { countText } from "../../../operator/src/words.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
 import type { Done } from "./importer.ts";
-import { count, countText } from "./progress.ts";
+import { count } from "./progress.ts";
 import type { RejectsFile } from "./rejects.ts";
 import type { Fate } from "./sender.ts";
 import type { Target } from "./target.ts";

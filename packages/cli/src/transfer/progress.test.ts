@@ -1,6 +1,6 @@
 import { PassThrough } from "node:stream";
 import { afterEach, expect, it, vi } from "vitest";
-import { countText, Progress } from "./progress.ts";
+import { Progress } from "./progress.ts";
 
 afterEach(() => void vi.restoreAllMocks());
 
@@ -17,10 +17,6 @@ function newProgress(isTTY: boolean, columns = 60) {
   };
   return { progress, stream, at };
 }
-
-it("countText uses the singular only for 1", () => {
-  expect([0, 1, 1234].map((value) => countText(value, "group"))).toEqual(["0 groups", "1 group", "1,234 groups"]);
-});
 
 it("Progress shows the whole line on a terminal that does not report its width", () => {
   const { at } = newProgress(true, 0);

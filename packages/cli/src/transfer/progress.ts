@@ -1,3 +1,4 @@
+import { countText } from "../../../operator/src/words.ts";
 import { printable } from "../output/printable.ts";
 import type { Shell } from "../shell.ts";
 
@@ -81,11 +82,6 @@ export class Progress {
 /** Formats a number for a person, such as `1,234`. */
 export function count(value: number): string {
   return value.toLocaleString("en-US");
-}
-
-/** Formats a number with its noun, such as `1 group` or `1,234 groups`. */
-export function countText(value: number, noun: string): string {
-  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
 /** Formats a duration for a person, such as `1 min 30 s`. */

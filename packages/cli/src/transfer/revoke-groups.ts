@@ -2,12 +2,13 @@ import { randomUUID } from "node:crypto";
 import { type Duration, durationMs, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { EXIT, Failure, reasonOf } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import { confirm } from "../questions.ts";
 import type { Session } from "../session.ts";
 import { patiently } from "./patience.ts";
-import { count, countText } from "./progress.ts";
+import { count } from "./progress.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
 interface Revocations {

@@ -1,6 +1,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { ServiceSample } from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
 import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Page, Section } from "../parts/page.tsx";
@@ -9,7 +10,6 @@ import { Visible, visibleText } from "../parts/visible.tsx";
 import { useWatched } from "../parts/watch.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
-import { countText } from "../words.ts";
 import { Chart, type ChartContent, type Period } from "./chart.tsx";
 import {
   clockText,

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { type ApiToken, ApiTokenSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { timeIn } from "../../../operator/src/input.ts";
 import { timeText } from "../../../operator/src/times.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
@@ -16,7 +17,6 @@ import { Skeleton } from "../parts/table.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { signOut, useSession } from "../session/session.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
-import { countText } from "../words.ts";
 
 interface Acting {
   readonly apiToken: ApiToken;

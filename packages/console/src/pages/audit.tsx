@@ -4,6 +4,7 @@ import { useRef, useState } from "preact/hooks";
 import { type AuditEvent, AuditEventSchema } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { AuditFollower, followPauseMs } from "../../../operator/src/audit-follower.ts";
 import { InvalidInput, timeIn } from "../../../operator/src/input.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { FailureBox } from "../parts/failure.tsx";
@@ -18,7 +19,6 @@ import { useWatched } from "../parts/watch.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { failureOf } from "../session/failures.ts";
 import { useSession } from "../session/session.ts";
-import { countText } from "../words.ts";
 
 /** The filters of the audit trail, by their names in the address and in the options of `ugs audit`. */
 const FILTERS = {

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { GetEnvironmentResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type Environment, EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { useAnswer, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
@@ -14,7 +15,6 @@ import { Page } from "../parts/page.tsx";
 import { ListTable, Skeleton } from "../parts/table.tsx";
 import { hrefOf } from "../routes.ts";
 import { useSession } from "../session/session.ts";
-import { countText } from "../words.ts";
 import { CreateEnvironment } from "./create-environment.tsx";
 import { Invitation } from "./start.tsx";
 

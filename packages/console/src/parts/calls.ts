@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Page } from "../../../operator/src/pages.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { session } from "../session/session.ts";
-import { countText } from "../words.ts";
 import { announce } from "./live.tsx";
 
 /** The state of a request. */

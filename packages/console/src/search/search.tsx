@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { environmentsOf } from "../../../operator/src/pages.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { PAGES } from "../pages/all.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { Dialog } from "../parts/dialog.tsx";
@@ -13,7 +14,6 @@ import { GroupState } from "../parts/message.tsx";
 import { Id, Visible } from "../parts/visible.tsx";
 import { go, hrefOf, route } from "../routes.ts";
 import { useSession } from "../session/session.ts";
-import { countText } from "../words.ts";
 import { environmentsWith, findGroups } from "./results.ts";
 
 /** The kinds of results that the open search shows. Undefined if the search is closed. */

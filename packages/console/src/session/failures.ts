@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type FailureDetails, failureDetails, requestIdOf } from "../../../client/src/failure.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { countText } from "../words.ts";
+import { countText } from "../../../operator/src/words.ts";
 
 /** The description of an error. */
 export interface Failure {

@@ -1,7 +1,7 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ApiToken } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { timeText } from "../../../operator/src/times.ts";
-import { countText } from "../words.ts";
+import { countText } from "../../../operator/src/words.ts";
 
 /** The permissions of each role. */
 export const ROLES: { readonly [role: string]: string } = {

@@ -5,7 +5,7 @@ import {
   type Webhook,
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { timeText } from "../../../operator/src/times.ts";
-import { countText } from "../words.ts";
+import { countText } from "../../../operator/src/words.ts";
 
 /** Returns whether a webhook is enabled, even if its secret cannot be decrypted. */
 export function isEnabled({ state }: Pick<Webhook, "state">): boolean {
