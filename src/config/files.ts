@@ -50,6 +50,8 @@ export class SettingFiles {
   readonly #reader: FileReader;
   #contents: ReadonlyMap<FileSetting, FileContent>;
   readonly #rejected = new Map<ReadonlySet<FileSetting>, Rejected>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #isClosed = false;
 
   constructor(config: Config, listener: FilesListener, reader = new FileReader()) {
     this.#config = config;
@@ -62,10 +64,14 @@ export class SettingFiles {
     this.#groups = [...groups].map((group) => new Set(group.filter((setting) => settings.has(setting))));
   }
 
-  /** Reads the files again and again until the process exits. */
   watch(): void {
-    if (this.#config.files.length === 0) return;
-    setTimeout(() => void this.readAll().finally(() => this.watch()), INTERVAL_MS).unref();
+    if (this.#config.files.length === 0 || this.#isClosed) return;
+    this.#timer = setTimeout(() => void this.readAll().finally(() => this.watch()), INTERVAL_MS).unref();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
   }
 
   async readAll(): Promise<void> {

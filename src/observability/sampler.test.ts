@@ -14,7 +14,7 @@ it("takes a sample with the increases of the metrics every ten seconds", async (
   const metrics = new Metrics();
   const samples: Sample[] = [];
   let queueLength = 3;
-  startSampler(metrics, { queueLength: () => queueLength, onSample: (sample) => samples.push(sample) });
+  const stop = startSampler(metrics, { queueLength: () => queueLength, onSample: (sample) => samples.push(sample) });
   const { getUserGroup } = UserGroupService.method;
   const call = (protocol: string, reason?: string) => {
     const series = metrics.calls.begin(getUserGroup, protocol);
@@ -57,6 +57,9 @@ it("takes a sample with the increases of the metrics every ten seconds", async (
       service: { ...state, queue: 0 },
     },
   });
+  stop();
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(samples).toHaveLength(2);
 });
 
 it("counts at most 1,000 environments, and reports the 24 busiest environments and the sum of the other environments", () => {

@@ -73,10 +73,13 @@ interface SamplerOptions {
 
 /**
  * Takes a sample of a worker at the end of each interval. A sample contains the increases of counts since the previous
- * sample, and current values. The sampler runs until the process exits.
+ * sample, and current values.
+ *
+ * @returns a function that stops the sampler
  */
-export function startSampler(source: Source, { queueLength, onSample }: SamplerOptions): void {
+export function startSampler(source: Source, { queueLength, onSample }: SamplerOptions): () => void {
   let before: Scopes = {};
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const take = async (slot: number) => {
     const now = await source.totals();
     const scopes = source.environments.take();
@@ -93,7 +96,7 @@ export function startSampler(source: Source, { queueLength, onSample }: SamplerO
   };
   const start = () => {
     const wait = SAMPLE_MS - (Date.now() % SAMPLE_MS) + DELAY_MS;
-    setTimeout(() => {
+    timer = setTimeout(() => {
       // If the clock is changed while the timer waits, the sample belongs to the slot of the new time.
       const slot = Math.floor((Date.now() - DELAY_MS / 2) / SAMPLE_MS) - 1;
       start();
@@ -101,4 +104,5 @@ export function startSampler(source: Source, { queueLength, onSample }: SamplerO
     }, wait).unref();
   };
   start();
+  return () => clearTimeout(timer);
 }

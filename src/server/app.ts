@@ -119,7 +119,7 @@ export function createApp(deps: AppDeps) {
     ofWorkers: "sum",
     read: () => [{ labels: {}, value: queue.length }],
   });
-  startSampler(metrics, { queueLength: () => queue.length, onSample: deps.onSample });
+  const stopSampler = startSampler(metrics, { queueLength: () => queue.length, onSample: deps.onSample });
   const calls = {
     routes: routes(deps),
     authorize: authorization(deps),
@@ -149,7 +149,7 @@ export function createApp(deps: AppDeps) {
     ...(deps.console ? calls : { routes: () => {}, limits }),
     endpoints: operatorEndpoints,
   };
-  return { service, operations: operatorPort };
+  return { service, operations: operatorPort, stopSampler };
 }
 
 function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness" | "isClosing" | "metrics">) {

@@ -58,8 +58,9 @@ export class RedisState {
   readonly #loggedDeletions = new Set<string>();
   #isChecked = false;
   #isFailing = false;
-  #isWatching = false;
+  #isClosed = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #timers: ReturnType<typeof setInterval>[] = [];
 
   constructor(deps: RedisStateDeps) {
     this.#deps = deps;
@@ -78,7 +79,7 @@ export class RedisState {
     // Wait until the check is done, because the service must not use data with another layout or other keys. In a
     // Cluster, do not wait, because one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
-      if (client.isClosed) throw new StoreUnavailable(new Error("closed"));
+      if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
     }
     if (!isReporter()) return;
@@ -122,9 +123,7 @@ export class RedisState {
     if (identity && current) await noteKeyUse(client, current).catch(() => {});
   }
 
-  /** Repeats the checks until the process exits. */
   watch(): void {
-    this.#isWatching = true;
     const { config, identity } = this.#deps;
     const note = async () => {
       await identity?.check().catch(() => {});
@@ -133,9 +132,11 @@ export class RedisState {
     };
     void note();
     const checkMs = Math.min(Math.max(config.apiTokenCacheMs, CHECK_MS.least), CHECK_MS.most);
-    setInterval(() => void note(), NOTE_INTERVAL_MS).unref();
-    setInterval(() => void this.#restoreEnvironments().catch(() => {}), checkMs).unref();
-    if (identity) setInterval(() => void identity.check().catch(() => {}), IDENTITY_MS).unref();
+    this.#timers.push(
+      setInterval(() => void note(), NOTE_INTERVAL_MS).unref(),
+      setInterval(() => void this.#restoreEnvironments().catch(() => {}), checkMs).unref(),
+    );
+    if (identity) this.#timers.push(setInterval(() => void identity.check().catch(() => {}), IDENTITY_MS).unref());
   }
 
   /**
@@ -143,7 +144,7 @@ export class RedisState {
    * follow. During the start, does nothing, because `check` checks the data.
    */
   restore(): void {
-    if (this.#isWatching) this.#later();
+    if (this.#timers.length > 0) this.#later();
   }
 
   /**
@@ -166,11 +167,17 @@ export class RedisState {
     await this.#run();
   }
 
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    for (const timer of this.#timers) clearInterval(timer);
+  }
+
   async #run(): Promise<void> {
-    const { client, identity, logger } = this.#deps;
+    const { identity, logger } = this.#deps;
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (!identity || client.isClosed) return;
+    if (!identity) return;
     try {
       await identity.check();
       // Do not write to data that no operator has accepted.
@@ -189,6 +196,7 @@ export class RedisState {
   }
 
   #later(): void {
+    if (this.#isClosed) return;
     this.#timer ??= setTimeout(() => void this.#run(), RETRY_MS).unref();
   }
 

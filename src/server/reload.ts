@@ -13,7 +13,7 @@ import { explainStartFailure } from "./start-messages.ts";
 export function watchFiles(
   config: Config,
   { use, logger, metrics }: Pick<FilesListener, "use"> & { readonly logger: Logger; readonly metrics: Metrics },
-): void {
+): SettingFiles {
   const states = new Map<string, { isUsed: boolean; time: number }>();
   const note = (setting: string, isUsed: boolean) => {
     const before = states.get(setting);
@@ -47,6 +47,7 @@ export function watchFiles(
     },
   });
   files.watch();
+  return files;
 }
 
 /**

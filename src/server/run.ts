@@ -89,7 +89,7 @@ export async function run(config: Config): Promise<{ close(): Promise<void> }> {
     // Only this machine can connect to a loopback address, so the URL of the port is the public URL.
     if (isLoopback(config.host)) sessions.publicUrl ??= port.url;
     lifecycle.onClose("streams", endStreams);
-    watchFiles(config, {
+    const files = watchFiles(config, {
       async use(next, changed) {
         if (next.tls && changed.has("TLS_CERT_FILE")) port.setCertificates(next.tls);
         await service.reload(next, changed);
@@ -97,6 +97,7 @@ export async function run(config: Config): Promise<{ close(): Promise<void> }> {
       logger,
       metrics,
     });
+    lifecycle.onClose("files of settings", () => files.close());
     if (worker) {
       logger.debug({ url: port.url }, "worker listening");
       answerData(process, "own metrics", () => metrics.own());
@@ -175,6 +176,7 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
     authenticator,
     onUnusable: endUnusable,
   });
+  lifecycle.onClose("checks of Redis", () => state.close());
   const parts = { log, client, opened, state, cipher, tokenKeys: stores.tokenKeys, authenticator, traces };
   const service = new Service(config, { ...parts, development });
   const probe = client.with({ timeoutMs: Math.min(config.redisTimeoutMs, PROBE_TIMEOUT_MS) });
@@ -206,6 +208,7 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
     shutdownSignal: shutdown.signal,
     isClosing: () => lifecycle.isClosing,
   });
+  lifecycle.onClose("samples", app.stopSampler);
   const endStreams = () => shutdown.abort();
   return { app, metrics, development, service, sessions, endStreams, startDeliveries: webhooks.start };
 }
