@@ -6,9 +6,9 @@
 // PLATFORMS are the platforms of the Terraform provider, such as linux/amd64,windows/arm64. Default: all platforms. The
 // first build for all platforms takes about three minutes.
 //
-// The script needs helm, python3 and go. python3 downloads packages from PyPI. go downloads modules from the Go module proxy. The folder
-// has no subfolders, like the page of a release. So SHA256SUMS can also check files that were downloaded from that
-// page.
+// The script needs helm, python3 and go. python3 downloads packages from PyPI, and go downloads modules from the Go
+// module proxy. The folder has no subfolders, like the page of a release. So SHA256SUMS can also check files that were
+// downloaded from that page.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {

@@ -191,7 +191,12 @@ interface RedisFields extends Partial<Omit<RedisTarget, "hosts" | "secrets"> & R
 /** Returns the expected `redis`. By default, REDIS_URL is `redis://h`, and the service has no secrets of Redis. */
 function redis({ hosts = [["h", 6379]], password, sentinelPassword, ca, ...others }: RedisFields): RedisTarget {
   return {
-    ...{ topology: "node", tls: false, db: 0, username: undefined, master: "", ...others },
+    topology: "node",
+    tls: false,
+    db: 0,
+    username: undefined,
+    master: "",
+    ...others,
     hosts: hosts.map(([host, port]) => ({ host, port })) as unknown as RedisTarget["hosts"],
     secrets: { password, sentinelPassword, ca },
   };
@@ -206,14 +211,18 @@ const GOOD: readonly Good[] = [
   ["PORT", "65535", "port", 65_535],
   ["REDIS_URL", "redis://127.0.0.1", "redis", redis({ hosts: [["127.0.0.1", 6379]] })],
   [
-    ...(["REDIS_URL", "rediss://user:p%40ss@h.example:6380/3", "redis"] as const),
+    "REDIS_URL",
+    "rediss://user:p%40ss@h.example:6380/3",
+    "redis",
     redis({ hosts: [["h.example", 6380]], tls: true, db: 3, username: "user", password: "p@ss" }),
   ],
   ["REDIS_URL", "redis://:p%3F@[::1]:6380/", "redis", redis({ hosts: [["::1", 6380]], password: "p?" })],
   ["REDIS_URL", "redis://h:6379/0", "redis", redis({})],
   ["REDIS_URL", "REDIS://h", "redis", redis({})],
   [
-    ...(["REDIS_URL", "redis-sentinel://h:1,[::1]:2,h3/4#my-master_1.x", "redis"] as const),
+    "REDIS_URL",
+    "redis-sentinel://h:1,[::1]:2,h3/4#my-master_1.x",
+    "redis",
     redis({
       hosts: [
         ["h", 1],
@@ -226,11 +235,15 @@ const GOOD: readonly Good[] = [
     }),
   ],
   [
-    ...(["REDIS_URL", "rediss-sentinel://u:p%40@h#m", "redis"] as const),
+    "REDIS_URL",
+    "rediss-sentinel://u:p%40@h#m",
+    "redis",
     redis({ hosts: [["h", 26_379]], topology: "sentinel", tls: true, username: "u", password: "p@", master: "m" }),
   ],
   [
-    ...(["REDIS_URL", "redis-cluster://:p%2C@h:1,10.0.0.1:2/0", "redis"] as const),
+    "REDIS_URL",
+    "redis-cluster://:p%2C@h:1,10.0.0.1:2/0",
+    "redis",
     redis({
       hosts: [
         ["h", 1],
@@ -241,12 +254,11 @@ const GOOD: readonly Good[] = [
     }),
   ],
   ["REDIS_URL", "rediss-cluster://h", "redis", redis({ topology: "cluster", tls: true })],
+  ["REDIS_CA_FILE", CERT, "redis", redis({ topology: "cluster", tls: true, ca: readFileSync(CERT, "utf8").trimEnd() })],
   [
-    ...(["REDIS_CA_FILE", CERT, "redis"] as const),
-    redis({ topology: "cluster", tls: true, ca: readFileSync(CERT, "utf8").trimEnd() }),
-  ],
-  [
-    ...(["REDIS_SENTINEL_PASSWORD", "p@ss word", "redis"] as const),
+    "REDIS_SENTINEL_PASSWORD",
+    "p@ss word",
+    "redis",
     redis({ hosts: [["h", 26_379]], topology: "sentinel", master: "m", sentinelPassword: "p@ss word" }),
   ],
   ["TOKEN_KEYS", `k-1_A:${KEY}`, "tokenKeys", [key("k-1_A", 1)]],
@@ -298,7 +310,9 @@ const GOOD: readonly Good[] = [
   ["AUTH_FAILURE_LIMIT", "5/2m", "authFailureLimit", { max: 5, windowSeconds: 120 }],
   ["AUTH_FAILURE_LIMIT", "off", "authFailureLimit", undefined],
   [
-    ...(["TRUSTED_PROXIES", "10.0.0.0/8, fd00::/8,192.0.2.7", "trustedProxies"] as const),
+    "TRUSTED_PROXIES",
+    "10.0.0.0/8, fd00::/8,192.0.2.7",
+    "trustedProxies",
     ["10.0.0.0/8", "fd00::/8", "192.0.2.7"].map((text) => parseNetwork(text) ?? expect.fail(text)),
   ],
   ["LOG_LEVEL", "silent", "logLevel", "silent"],
