@@ -78,7 +78,7 @@ func mayBeExecuted(failed *connect.Error) bool {
 	return failed.Code() != connect.CodeResourceExhausted && !isNeverSent(failed)
 }
 
-// isRefused returns whether an error reports that nothing was changed.
+// isRefused returns whether a temporary error reports that nothing was changed.
 func isRefused(failed *connect.Error) bool {
 	return failed.Code() == connect.CodeResourceExhausted || InfoOf(failed).GetMetadata()["outcome"] == "not_made"
 }

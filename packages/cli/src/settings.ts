@@ -149,10 +149,11 @@ export class Settings {
   /**
    * Returns the profile of the command. Returns undefined if the profile does not exist. Also returns undefined if
    * `url` is set and the profile has another URL. In this way, `ugs` sends a token only to the service that accepted
-   * the token at login. If `url` is set, the command may need no profile, so unreadable profiles count as missing.
+   * the token at login. If `url` is set and the command names no profile, an unreadable folder of the profiles counts as
+   * missing, because the command may need no profile.
    *
    * @throws Failure if the command names a profile that does not exist
-   * @throws Failure if the profiles cannot be read, and `url` is undefined or the command names a profile
+   * @throws Failure if the profile, or the name of the current profile, cannot be read
    */
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
     const isNamed = this.#given("profile", "UGS_PROFILE").text !== undefined;

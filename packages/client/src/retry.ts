@@ -50,11 +50,12 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
     const timeout = request.header.get(TIMEOUT_HEADER);
     const endsAt = performance.now() + Number(timeout ?? DEFAULT_PATIENCE_MS);
     /** The error of the last attempt that the service may have executed. */
-    let uncertain: unknown;
+    let uncertain: ConnectError | undefined;
     for (let tries = 1; ; tries++) {
       try {
         return await next(request);
       } catch (error) {
+        if (!(error instanceof ConnectError)) throw error;
         const pauseMs = pauseAfter(error, mayRepeat, tries);
         if (pauseMs === undefined) throw error;
         if (mayBeExecuted(error)) uncertain = error;
@@ -74,22 +75,19 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
 }
 
 /** Returns whether the service may have executed a call that failed temporarily. */
-function mayBeExecuted(error: unknown): boolean {
-  if (!(error instanceof ConnectError)) return true;
+function mayBeExecuted(error: ConnectError): boolean {
   const details = failureDetails(error);
   if (details) return details.outcome === "unknown";
   return error.code !== Code.ResourceExhausted && !isNeverSent(error);
 }
 
-/** Returns whether an error reports that nothing was changed. */
-function isRefused(error: unknown): boolean {
-  if (!(error instanceof ConnectError)) return false;
+/** Returns whether a temporary error reports that nothing was changed. */
+function isRefused(error: ConnectError): boolean {
   return error.code === Code.ResourceExhausted || failureDetails(error)?.outcome === "not_made";
 }
 
 /** Returns the pause before the next attempt, in milliseconds. Returns undefined if the call must not be repeated. */
-function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number | undefined {
-  if (!(error instanceof ConnectError)) return undefined;
+function pauseAfter(error: ConnectError, mayRepeat: boolean, tries: number): number | undefined {
   const pauseMs = pauseBeforeRetry(error, tries - 1, MAX_BACKOFF_MS);
   const details = failureDetails(error);
   if (!details && isNeverSent(error)) return pauseMs;

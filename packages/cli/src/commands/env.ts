@@ -1,5 +1,6 @@
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { isNotFound } from "../failures.ts";
 import { confirm } from "../questions.ts";
 import { connect } from "../session.ts";
@@ -41,7 +42,7 @@ export const envCommands = commandGroup("environments", {
         try {
           const { done, remainingUserGroups } = await admin.deleteEnvironment({ environment, force });
           if (done) break;
-          session.out.note(`${remainingUserGroups} user groups left`);
+          session.out.note(`${countText(remainingUserGroups, "user group")} left`);
         } catch (error) {
           // If the response of the previous call was lost, that call may still have deleted the environment.
           if (isFirst || !isNotFound(error)) throw error;

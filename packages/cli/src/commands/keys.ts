@@ -6,6 +6,7 @@ import { type TokenKey, type TokenKeyUse, TokenKeyUseSchema } from "../../../../
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { MAX_PAGE_SIZE } from "../../../operator/src/pages.ts";
 import { timeText } from "../../../operator/src/times.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { CONTINUE, EXIT, Failure, reasonOf, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Column } from "../output/table.ts";
@@ -63,14 +64,16 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     const { looked, reencrypted, failed } = await pass(session, task, false);
     const retired: string[] = [];
     const say = async (text: string) => session.out.isJson || (await session.out.line(text));
-    await say(`Read ${looked} user groups, and encrypted ${reencrypted} tokens with the key ${current}.`);
+    await say(
+      `Read ${countText(looked, "user group")}, and encrypted ${countText(reencrypted, "token")} with the key ${current}.`,
+    );
     if (failed.length > 0) {
       const more = failed.length > MAX_FAILED ? ` and ${failed.length - MAX_FAILED} more` : "";
       throw new Failure(
         `the secrets of these groups, signing keys or webhooks cannot be decrypted: ${failed.slice(0, MAX_FAILED).join(", ")}${more}`,
         {
           exitCode: EXIT.conflict,
-          hint: "ugs keys check shows missing keys; if none is missing, replace the secrets with ugs group revoke, ugs signing-key rotate --end-sessions or ugs webhook rotate-secret, and run this command again, for webhooks after 24 hours",
+          hint: "ugs keys check shows missing keys; if none is missing, replace the secrets with ugs group revoke, ugs signing-key rotate --end-sessions or ugs webhook rotate-secret; then run this command again, or 24 hours later if you ran ugs webhook rotate-secret",
         },
       );
     }
@@ -83,7 +86,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
           `No token needs the key ${id}: remove it from TOKEN_KEYS of every worker. Older backups of Redis still need this key.`,
         );
       } catch (error) {
-        if (!(error instanceof Failure) || error.detail.reason !== "TOKEN_KEY_IN_USE") throw error;
+        if (reasonOf(error) !== "TOKEN_KEY_IN_USE") throw error;
         refusal = error;
         session.out.note(`The key ${id} cannot be retired yet.`);
       }
@@ -97,7 +100,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
 };
 
 /**
- * Encrypts the tokens of all environments again. If `validateOnly` is set, only counts the tokens of each key.
+ * Encrypts the secrets of all environments again. If `validateOnly` is set, only counts the records of each key.
  *
  * @returns `uses`: for each key, the numbers of records that this key encrypted before the pass. `failed`: descriptions
  *   of the groups, signing keys and webhooks whose secrets cannot be decrypted, with their environments

@@ -66,7 +66,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
 
 /** Returns whether a method only reads. GetUserGroup creates a missing group. */
 function onlyReads({ name }: DescMethod): boolean {
-  return /^(Export|Get|List|Lookup)/.test(name) && name !== "GetUserGroup";
+  return /^(Export|Get|List|Lookup|Resolve)/.test(name) && name !== "GetUserGroup";
 }
 
 function presenting({ token, signal }: TransportOptions): Interceptor {

@@ -8,20 +8,18 @@ import { session } from "../session/session.ts";
 const place = computed(() => JSON.stringify([session.value?.number, route.value]));
 
 /** The last announcement. If two announcements have the same text, the number distinguishes them. */
-const said = signal({ text: "", place: "", number: 0 });
+const said = signal({ text: "", number: 0 });
 
 /**
  * Announces a text to screen readers. The page shows the text until the next announcement, or until the user leaves the
  * page.
  */
 export function announce(text: string): void {
-  said.value = { text, place: place.value, number: said.value.number + 1 };
+  said.value = { text, number: said.peek().number + 1 };
 }
 
-// Removes the announcement when the user leaves the page. Otherwise, the announcement would reappear after a return.
-place.subscribe((current) => {
-  if (said.peek().place !== current) announce("");
-});
+// Removes the announcement when the user leaves the page.
+place.subscribe(() => announce(""));
 
 /**
  * The mounted regions. Only the last region shows the text, because screen readers ignore content outside of an open
@@ -39,7 +37,7 @@ export function LiveRegion() {
     };
   }, []);
   const { text, number } = said.value;
-  const isSpeaking = regions.value.at(-1) === self && said.value.place === place.value;
+  const isSpeaking = regions.value.at(-1) === self;
   return (
     <div class="live" role="status" aria-live="polite">
       {isSpeaking && text !== "" && (
