@@ -118,7 +118,8 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       for (const [i, { number, createTime }] of environments.slice(begun).entries()) {
         const [version] = await client.run("list-audit-events", "hmget", [environmentKey(number), "version"]);
         // No event is newer than the version. A key with a higher id would otherwise make this call read many days.
-        const newest = Math.min((i === 0 ? position : undefined) ?? Number.POSITIVE_INFINITY, Number(version ?? 0));
+        const last = Number(version ?? 0);
+        const newest = i === 0 && position !== undefined ? Math.min(position, last) : last;
         const end = Math.min(newest + 1, (filter.before ?? Number.POSITIVE_INFINITY) * 1000);
         const first = Math.max(dayOf(oldest / 1000), dayOf(createTime));
         const days = Array.from({ length: Math.max(dayOf(end / 1000) - first + 1, 0) }, (_, d) => first + d).reverse();

@@ -173,8 +173,7 @@ export class DeliveryEngine {
   private begin({ environment, webhook }: Candidate): void {
     if (this.closing.signal.aborted || this.active.size >= MAX_ACTIVE) return;
     const isFailing = webhook.failedEventTime !== undefined;
-    const failing = [...this.active.values()].filter((each) => each.isFailing);
-    if (isFailing && failing.length >= MAX_FAILING) return;
+    if (isFailing && [...this.active.values()].filter((each) => each.isFailing).length >= MAX_FAILING) return;
     const claim = { environment, id: webhook.id, holder: randomBase62(16) };
     const turnEnd = performance.now() + TURN_MS;
     const delivery = new Delivery(this.deps, claim, {
