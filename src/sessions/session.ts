@@ -7,7 +7,7 @@ export function newKeyId(): string {
 
 /** Returns whether a text has the header of a session. The session may be invalid. */
 export function isSession(text: string): boolean {
-  // Most tokens are no JWT, so check the characters `{"` in base64url first.
+  // Most tokens are not JWTs, so check the first characters, `{"` in base64url, before decoding.
   if (!text.startsWith("eyJ")) return false;
   const [head = ""] = text.slice(0, MAX_HEADER_LENGTH).split(".", 1);
   return Buffer.from(head, "base64url").includes(`"typ":"${TYPE}"`);

@@ -33,7 +33,7 @@ const TIMEOUT_MS = 120_000;
 const BURST = 30;
 const PACE_MS = 500;
 
-/** The default of the pause after a rate-limit response, in seconds. */
+/** The default pause after a rate-limit response, in seconds. */
 const LIMITED_S = 60;
 const MAX_REFUSALS = 30;
 
