@@ -9,7 +9,7 @@ function turn(): Promise<void> {
 }
 
 describe("new connections", () => {
-  it("are served in order: one HTTP/2 connection or 16 HTTP/1.1 connections in a turn without new connections", async () => {
+  it("are served in order, one over HTTP/2 or 16 over HTTP/1.1 in each turn without new connections", async () => {
     const arrivals = new Arrivals();
     const served: number[] = [];
     const add = (number: number, isHttp2: boolean) =>
@@ -23,7 +23,7 @@ describe("new connections", () => {
     }
   });
 
-  it("are served once in 16 turns while HTTP/2 connections arrive, so that the server accepts more connections", async () => {
+  it("over HTTP/2 are served only once in 16 turns of the event loop while connections arrive", async () => {
     const arrivals = new Arrivals();
     let served = 0;
     for (let i = 0; i < 160; i++) {
@@ -33,7 +33,7 @@ describe("new connections", () => {
     expect(served).toBeLessThanOrEqual(11);
   });
 
-  it("are served in turns of their clients", async () => {
+  it("are served from one client after the other", async () => {
     const arrivals = new Arrivals();
     const served: string[] = [];
     const add = (client: string) => arrivals.add(OPEN, { client, isHttp2: true }, () => served.push(client));

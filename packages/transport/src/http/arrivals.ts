@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { afterReading } from "../protocol/after-reading.ts";
 
-/** The number of new HTTP/1.1 connections that are served in one turn of the event loop. */
+/** The maximum number of new HTTP/1.1 connections that are served in one turn of the event loop. */
 const PER_TURN = 16;
 
 interface Arrival {
@@ -21,14 +21,15 @@ interface ArrivalOptions {
  * requests, which take about 2 ms. If one turn served 80 HTTP/2 connections, the calls of other clients would wait
  * 200 ms.
  *
- * Clients take turns, because a client can open thousands of connections. Node 20 accepts only one connection in each
- * turn. So while connections arrive, fewer are served: one HTTP/1.1 connection in each turn, or one HTTP/2 connection in
- * 16 turns. Otherwise, the connections of other clients would wait in the operating system behind such a client.
+ * Clients are served one after the other, because a client can open thousands of connections. Node 20 accepts only one
+ * connection in each turn. While connections arrive, turns must therefore be short, so that the connections of other
+ * clients do not wait long in the operating system. In this time, the server serves only one HTTP/1.1 connection in
+ * each turn, or one HTTP/2 connection in 16 turns.
  */
 export class Arrivals {
-  /** The waiting connections by client. The first client has the next turn. */
+  /** The waiting connections by client. The first client in the map is served next. */
   readonly #waiting = new Map<string, Arrival[]>();
-  /** The number of HTTP/1.1 connections that may be served now. An HTTP/2 connection counts as `PER_TURN` connections. */
+  /** The number of HTTP/1.1 connections that may be served now. An HTTP/2 connection counts as `PER_TURN`. */
   #credit = PER_TURN;
   /** Whether a connection has arrived in this turn of the event loop. */
   #hasArrived = false;

@@ -26,7 +26,7 @@ export function copyOf(body: Uint8Array, capacity: number): Buffer {
 }
 
 /**
- * Discards the rest of a source. Removes the previous reader, which could pause the source or buffer the data.
+ * Discards the unread data of a source. Removes the previous reader, which could pause the source or buffer the data.
  *
  * @param onTooMuch called for each chunk beyond `MAX_DISCARDED_BYTES`
  */

@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 
 /**
- * Creates a budget. When a holding is evicted, its name is added to `evicted`. If the reason is a timeout, `late` is
- * added after the name.
+ * Creates a budget. When a resource is evicted, its name is added to `evicted`. If the reason is a timeout, the entry
+ * ends with `late`.
  */
 function open(max: number, isIdle?: (name: string) => boolean) {
   const budget = new ClientBudget(max);
@@ -26,39 +26,39 @@ function open(max: number, isIdle?: (name: string) => boolean) {
 }
 
 describe("ClientBudget", () => {
-  it("evicts the oldest holdings of the largest client until all clients have equal holdings", () => {
+  it("evicts the oldest resources of the largest client until all clients have equal resources", () => {
     const { evicted, charge, fill } = open(10);
     fill("a", 10);
     const admitted = ["b", "b", "b", "b", "b", "b", "c"].map(
       (client, i) => charge(client, `${client}${i}`) !== undefined,
     );
-    // If client b had a sixth holding, it would have as many holdings as client a.
+    // If client b had a sixth resource, it would have as many resources as client a.
     expect(admitted).toEqual([true, true, true, true, true, false, true]);
     expect(evicted).toHaveLength(6);
     expect(evicted.slice(0, 5)).toEqual(["a0", "a1", "a2", "a3", "a4"]);
   });
 
-  it("refuses a client that would hold the most, and evicts nothing from smaller clients", () => {
+  it("refuses a resource that would make its client the largest, and evicts nothing from smaller clients", () => {
     const { evicted, charge, fill } = open(10);
     fill("a", 6);
     fill("b", 4);
     for (let i = 0; i < 100; i++) expect(charge("a", "more")).toBeUndefined();
     expect(evicted).toEqual([]);
-    // If two clients with equal holdings evicted each other's holdings, the evictions would never end.
+    // If two clients with equal resources evicted each other's resources, the evictions would never end.
     expect(charge("b", "b4")).toBeDefined();
     expect(evicted).toEqual(["a0"]);
     expect([charge("b", "b5"), charge("a", "a6")]).toEqual([undefined, undefined]);
   });
 
-  it("evicts idle holdings first, and checks at most 32 holdings in a search", () => {
+  it("evicts idle resources first, and checks at most 32 resources in a search", () => {
     const idle = new Set<string>();
     const { evicted, charge, fill } = open(100, (name) => idle.has(name));
     fill("a", 100);
     idle.add("a7").add("a9");
     expect([charge("b", "b0"), charge("b", "b1")]).not.toContain(undefined);
     expect(evicted).toEqual(["a7", "a9"]);
-    // Now all holdings of client a are busy, so the first holding is evicted. The search before this eviction has
-    // checked some holdings and has moved these holdings to the end.
+    // All resources of client a are busy, so its first resource is evicted. The search for an idle resource has moved
+    // the checked resources to the end.
     charge("b", "b2");
     expect(evicted).toHaveLength(3);
     idle.add("a99");
@@ -67,7 +67,7 @@ describe("ClientBudget", () => {
     expect(evicted.slice(before)).toContain("a99");
   });
 
-  it("evicts idle holdings of a client for a new holding of the same client", () => {
+  it("evicts idle resources of a client for a new resource of the same client", () => {
     const idle = new Set<string>();
     const { evicted, charge, fill } = open(4, (name) => idle.has(name));
     fill("a", 4);
@@ -77,7 +77,7 @@ describe("ClientBudget", () => {
     expect(evicted).toEqual(["a2"]);
   });
 
-  it("evicts holdings of proxies only if they are idle and the proxy needs room", () => {
+  it("evicts a resource of a proxy only if the resource is idle and the proxy itself needs room", () => {
     const idle = new Set<string>();
     const { evicted, charge, fill } = open(10, (name) => idle.has(name));
     fill(undefined, 8);
@@ -93,7 +93,7 @@ describe("ClientBudget", () => {
     expect(evicted.at(-1)).toBe("p9");
   });
 
-  it("counts bytes, and evicts a holding that grows beyond the budget", () => {
+  it("counts bytes, and evicts a resource that grows beyond the budget", () => {
     const { evicted, charge } = open(100);
     const large = charge("a", "large", { bytes: 60 * UNIT_BYTES });
     const small = charge("b", "small", { bytes: 10 * UNIT_BYTES });
@@ -114,7 +114,7 @@ describe("ClientBudget", () => {
     expect(evicted).toEqual(["large", "small"]);
   });
 
-  it("evicts holdings at their timeout, and releases finished holdings", async () => {
+  it("evicts a resource at its timeout, and releases a finished resource without eviction", async () => {
     const { evicted, over, charge } = open(4);
     charge("a", "long", { timeoutMs: 60_000 });
     charge("a", "short", { timeoutMs: 100 });
@@ -122,13 +122,13 @@ describe("ClientBudget", () => {
     charge("b", "over", { timeoutMs: 60_000 });
     expect(charge("b", "more")).toBeUndefined();
     over.add("over");
-    await waitFor("the short holding is evicted", () => evicted.length > 0);
+    await waitFor("the short resource is evicted", () => evicted.length > 0);
     expect(evicted).toEqual(["short late"]);
     expect([charge("b", "more"), charge("c", "more")]).not.toContain(undefined);
     expect(evicted).toEqual(["short late"]);
   });
 
-  it("evicts no finished holding", () => {
+  it("does not evict a finished resource", () => {
     const { evicted, over, charge, fill } = open(4);
     fill("a", 4);
     over.add("a0").add("a1");
@@ -143,7 +143,7 @@ describe("ClientBudget", () => {
     for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");
     const before = process.cpuUsage();
     let admitted = 0;
-    // Each newcomer would have as many holdings as any other client. One search must suffice to refuse the newcomer.
+    // Each newcomer would have as many resources as any other client, so it is refused.
     for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;
     expect([admitted, evicted]).toEqual([0, []]);
     // The limit can be generous: if each charge searched all clients, the test would take minutes.

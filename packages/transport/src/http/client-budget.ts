@@ -1,34 +1,34 @@
 import { clearInterval, setInterval } from "node:timers";
 
-/** The reason of an eviction. `timeout`: the holding took too long. `over-budget`: the budget is used up. */
+/** The reason of an eviction. `timeout`: the resource took too long. `over-budget`: the budget is used up. */
 export type EvictionReason = "timeout" | "over-budget";
 
 /** A resource that a client holds: an arriving body, an unread response, a stream or a connection. */
-export interface Holding {
-  /** Ends the holding. The budget has already released the charge of the holding. */
+export interface Resource {
+  /** Closes or ends the resource. The budget has already released the charge of the resource. */
   evict(reason: EvictionReason): void;
-  /** Returns whether the client loses no work by the eviction. Idle holdings are evicted first. Default: false. */
+  /** Returns whether the client loses no work by the eviction. Idle resources are evicted first. Default: false. */
   isIdle?(): boolean;
   /**
-   * Returns whether the holding has finished. If so, the budget releases the charge and does not call `evict`. Default:
-   * false.
+   * Returns whether the resource has finished. If so, the budget releases the charge and does not call `evict`.
+   * Default: false.
    */
   isOver?(): boolean;
 }
 
-/** One holding of a client, as counted in the budget. */
+/** One resource of a client, as counted in the budget. */
 export interface Charge {
-  /** Changes the number of charged bytes, unless the charge is released. May evict this holding or other holdings. */
+  /** Changes the number of charged bytes, unless the charge is released. May evict this resource or other resources. */
   resize(bytes: number): void;
-  /** Ends the charge. Call this method when the holding ends. Returns false if the charge is already released. */
+  /** Ends the charge. Call this method when the resource ends. Returns false if the charge is already released. */
   release(): boolean;
 }
 
 interface OpenCharge extends Charge {
   readonly client: Client;
-  readonly holding: Holding;
+  readonly resource: Resource;
   units: number;
-  /** The time at which the holding is evicted, by `performance.now()`. */
+  /** The time at which the resource is evicted, by `performance.now()`. */
   readonly until: number;
 }
 
@@ -40,7 +40,7 @@ interface Client {
 }
 
 /**
- * The size of a unit, in bytes. Each holding counts as at least one unit, because its connection, its stream and its
+ * The size of a unit, in bytes. Each resource counts as at least one unit, because its connection, its stream and its
  * objects need memory.
  */
 export const UNIT_BYTES = 16 * 1024;
@@ -51,22 +51,22 @@ function unitsOf(bytes: number): number {
 
 const CHECK_MS = 250;
 
-/** The maximum number of holdings to check in one search for an idle holding. */
+/** The maximum number of resources to check in one search for an idle resource. */
 const SEARCHED = 32;
 
 /**
- * A budget that all clients share. Each client is charged for its holdings. The largest client is the client with the
+ * A budget that all clients share. Each client is charged for its resources. The largest client is the client with the
  * most units.
  *
- * If a charge would exceed the budget, the largest client loses an idle holding. If it has no idle holding, it loses
- * its oldest holding. There is one exception. If the charge would make the charged client at least as large as the
- * largest client, the charged client itself loses an idle holding. If it has no idle holding, the charge is refused. A
- * small client is therefore never refused because of the holdings of larger clients.
+ * If a charge would exceed the budget, the largest client loses an idle resource. If it has no idle resource, it loses
+ * its oldest resource. If the charge would give its client at least as many units as the largest client has, this
+ * client itself loses an idle resource. If it has none, the charge is refused. Larger clients therefore never cause the
+ * refusal of a smaller client.
  */
 export class ClientBudget {
   readonly #max: number;
   readonly #clients = new Map<string | undefined, Client>();
-  /** All clients except proxies, by their number of units. A proxy never loses a holding to other clients. */
+  /** All clients except proxies, by their number of units. A proxy never loses a resource to other clients. */
   readonly #byUnits = new Map<number, Set<Client>>();
   /** An upper bound of the units of any client. `#largest` lowers this bound. */
   #mostUnits = 0;
@@ -79,16 +79,16 @@ export class ClientBudget {
   }
 
   /**
-   * Charges a client for a holding. May evict holdings of this client or of other clients. Returns undefined if the
+   * Charges a client for a resource. May evict resources of this client or of other clients. Returns undefined if the
    * budget has no room.
    *
    * @param key the client; undefined for a proxy
-   * @param options `bytes` is the size of the holding. Default: one unit. `timeoutMs` is the maximum duration of the
-   * holding, in milliseconds. Default: no limit
+   * @param options `bytes` is the size of the resource. Default: one unit. `timeoutMs` is the maximum duration of the
+   * resource, in milliseconds. Default: no limit
    */
   charge(
     key: string | undefined,
-    holding: Holding,
+    resource: Resource,
     { bytes = 0, timeoutMs = Infinity }: { readonly bytes?: number; readonly timeoutMs?: number } = {},
   ): Charge | undefined {
     const client = this.#clients.get(key) ?? { key, charges: new Set(), units: 0 };
@@ -97,7 +97,7 @@ export class ClientBudget {
     this.#clients.set(key, client);
     const charge: OpenCharge = {
       client,
-      holding,
+      resource,
       units,
       until: performance.now() + timeoutMs,
       resize: (size) => this.#resize(charge, size),
@@ -128,12 +128,12 @@ export class ClientBudget {
     return true;
   }
 
-  /** Evicts holdings until the budget has room for `more` units. Returns false if the charge must be refused. */
+  /** Evicts resources until the budget has room for `more` units. Returns false if the charge must be refused. */
   #makeRoom(client: Client, more: number): boolean {
     while (this.#total + more > this.#max) {
       const largest = this.#largest();
-      const givesWay = largest && (client.key === undefined || largest.units > client.units + more);
-      const victim = givesWay ? (idleOf(largest) ?? firstOf(largest.charges)) : idleOf(client);
+      const takesFromLargest = largest && (client.key === undefined || largest.units > client.units + more);
+      const victim = takesFromLargest ? (idleOf(largest) ?? firstOf(largest.charges)) : idleOf(client);
       if (!victim) return false;
       this.#evict(victim, "over-budget");
     }
@@ -141,10 +141,13 @@ export class ClientBudget {
   }
 
   #evict(charge: OpenCharge, reason: EvictionReason): void {
-    if (this.#release(charge) && !charge.holding.isOver?.()) charge.holding.evict(reason);
+    if (this.#release(charge) && !charge.resource.isOver?.()) charge.resource.evict(reason);
   }
 
-  /** Returns a client with the most units. In total, lowers `#mostUnits` no further than `#addTo` has raised it. */
+  /**
+   * Returns a client with the most units. All calls together take at most as many steps as `#addTo` has raised
+   * `#mostUnits`.
+   */
   #largest(): Client | undefined {
     while (this.#mostUnits > 0) {
       const clients = this.#byUnits.get(this.#mostUnits);
@@ -174,7 +177,7 @@ export class ClientBudget {
     let isTimed = false;
     for (const { charges } of this.#clients.values()) {
       for (const charge of charges) {
-        if (charge.holding.isOver?.()) this.#release(charge);
+        if (charge.resource.isOver?.()) this.#release(charge);
         else if (now >= charge.until) this.#evict(charge, "timeout");
         else isTimed ||= charge.until !== Infinity;
       }
@@ -186,15 +189,15 @@ export class ClientBudget {
 }
 
 /**
- * Returns an idle holding of a client. Moves the checked busy holdings to the end, so that the next search begins with
- * other holdings.
+ * Returns an idle resource of a client. Moves the checked busy resources to the end, so that the next search begins
+ * with other resources.
  */
 function idleOf({ charges }: Client): OpenCharge | undefined {
   let left = SEARCHED;
   for (const charge of charges) {
-    const { holding } = charge;
-    if (!holding.isIdle || left-- === 0) return undefined;
-    if (holding.isIdle()) return charge;
+    const { resource } = charge;
+    if (!resource.isIdle || left-- === 0) return undefined;
+    if (resource.isIdle()) return charge;
     charges.delete(charge);
     charges.add(charge);
   }

@@ -5,7 +5,7 @@ import { bodyBytes, type HttpResponse } from "../http-types.ts";
 import { type ClientOf, HEADER_TOO_LARGE, type Limits, MAX_PIPELINED, requestTimeoutMs } from "../limits.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { discard } from "./body.ts";
-import { ClientBudget, type Holding } from "./client-budget.ts";
+import { ClientBudget, type Resource } from "./client-budget.ts";
 import type { Http2Connection } from "./http2-connection.ts";
 import { plainAddress, type RequestContext } from "./server-request.ts";
 
@@ -17,7 +17,7 @@ const LAST_CALLS_MS = 1000;
 
 const CHECK_MS = 50;
 
-class Connection implements Holding {
+class Connection implements Resource {
   /** The accepted TCP socket. If the connection uses TLS, the TLS socket is a different object. */
   readonly socket: Socket;
   /** Undefined for HTTP/2, and until the protocol is detected. */
@@ -68,7 +68,10 @@ class Connection implements Holding {
 export class Connections {
   readonly #budget: ClientBudget;
   readonly #clientOf: ClientOf;
-  /** The open connections by their addresses and ports. node:tls does not expose the TCP socket of a TLS socket. */
+  /**
+   * The open connections by their addresses and ports. The TCP socket cannot be the key, because node:tls does not
+   * expose the TCP socket of a TLS socket.
+   */
   readonly #open = new Map<string, Connection>();
   #isDraining = false;
 
@@ -90,7 +93,7 @@ export class Connections {
     this.#open.set(key, connection);
     socket.once("close", () => {
       charge.release();
-      // A socket that was closed before its acceptance has no addresses.
+      // Sockets that were closed before their acceptance have no addresses, so their keys are equal.
       if (this.#open.get(key) === connection) this.#open.delete(key);
     });
     return true;
@@ -136,7 +139,10 @@ export class Connections {
   }
 }
 
-/** Returns the same key for a TCP socket and its TLS socket. A client can use one port for several local addresses. */
+/**
+ * Returns the same key for a TCP socket and its TLS socket. The key contains the local address, because a client can
+ * connect to several local addresses from the same port.
+ */
 function keyOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 }
@@ -152,12 +158,13 @@ const http1Connections = new WeakMap<Socket, Http1Connection>();
 
 /**
  * An HTTP/1.1 connection. Serves one request at a time, because node:http would serve all pipelined requests of a
- * packet in one turn. Such a packet may contain thousands of requests. Responds to requests that node:http refuses.
+ * packet in one turn of the event loop. Such a packet may contain thousands of requests. Responds to requests that
+ * node:http refuses.
  */
 export class Http1Connection {
   readonly peerAddress: string;
   readonly #socket: ParsedSocket;
-  /** The latest response, until the response is written and its request is complete. */
+  /** The latest response, until the response is written and the whole request has arrived. */
   #latest: ServerResponse | undefined;
   /** Passes a request to node:http. */
   #serve: ((...incoming: Incoming) => number) | null | undefined;
@@ -166,7 +173,10 @@ export class Http1Connection {
   /** Responds to a request that node:http has refused. Called after the earlier pipelined requests are answered. */
   #refuseLast: (() => void) | undefined;
   #isOver = false;
-  /** If true, the last waiting request closes the connection. If no request waits, the next request closes it. */
+  /**
+   * If true, the connection closes after the last waiting request. If no request waits, it closes after the next
+   * request.
+   */
   #isClosing = false;
   #isBroken = false;
 
@@ -201,9 +211,9 @@ export class Http1Connection {
       // The response to a refused request stays `#latest` until the body of the request has arrived. Only then does the
       // parser pass on the next request.
       if (latest?.writableFinished !== false && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
-      // A request for another protocol cannot wait, because node:http must receive this request immediately.
+      // A request to change the protocol cannot wait, because node:http must receive this request immediately.
       if (this.#isClosing || req.upgrade) {
-        // If `upgrade` is set, Deno would destroy the socket before the earlier requests are answered.
+        // If `upgrade` stayed set, Deno would destroy the socket before the earlier requests are answered.
         if (req.method !== "CONNECT") req.upgrade = false;
         this.closeAfterNext();
         return 0;
@@ -235,8 +245,8 @@ export class Http1Connection {
   };
 
   /**
-   * Returns whether to serve a request. A request for another protocol closes the connection, because the parser drops
-   * the rest of the packet. The client repeats unanswered requests on a new connection (RFC 9112, 9.3.2).
+   * Returns whether to serve a request. A request to change the protocol closes the connection, because the parser
+   * drops the rest of the packet. The client repeats unanswered requests on a new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;

@@ -29,7 +29,8 @@ export class Cors {
   /** Adds the headers that let an allowed origin read the response. */
   allow<R extends Pick<HttpResponse, "headers">>(response: R, { origin }: HeaderRecord): R {
     if (origin === undefined) return response;
-    // A response to another origin has `vary` as well, because a cache must not reuse it for an allowed origin.
+    // A response to an origin that is not allowed also has `vary`, because a cache must not reuse the response for an
+    // allowed origin.
     const vary = [response.headers["vary"] ?? [], "origin"].flat().join(", ");
     return { ...response, headers: { ...response.headers, ...this.#allowed(origin), vary } };
   }

@@ -28,7 +28,7 @@ export function patchDenoStreamLeak(stream: ServerHttp2Stream): void {
   isDone = true;
   const handle = privateValue(stream, "kHandle") as StreamHandle | undefined;
   const handles = handle && (Object.getPrototypeOf(handle) as StreamHandle);
-  // If another version of Deno has no such method, do nothing.
+  // If this version of Deno has no `shutdown` on the prototype of the handle, do nothing.
   if (typeof handles?.shutdown !== "function") return;
   const { shutdown } = handles;
   handles.shutdown = function (this: StreamHandle, request: ShutdownRequest): number {

@@ -5,7 +5,10 @@ import { discard } from "./body.ts";
 import { Http1Connection } from "./connections.ts";
 import { EXPECTATION_FAILED, ignore, isHost, type RequestContext, ServerRequest } from "./server-request.ts";
 
-/** Whether the runtime is Node. Its node:http writes headers and a string body in one write, and needs `readEnd`. */
+/**
+ * Whether the runtime is Node. Only on Node, node:http sends headers and a string body in one write, and needs
+ * `readEnd`.
+ */
 const IS_NODE = !("Deno" in globalThis);
 
 /**
@@ -89,9 +92,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
 
   /**
    * If the request has no body, lets node:http detect the end of the request. Call this method when the request
-   * arrives, and again before the response is written. If the first call were missing, node:http would need five more
-   * steps of the event loop. If the second call were missing, node:http would keep the request in memory while the
-   * connection is idle.
+   * arrives, and again before the response is written. Without the first call, node:http would need five more steps of
+   * the event loop. Without the second call, node:http would keep the request in memory while the connection is idle.
    */
   private readEnd(): void {
     if (IS_NODE && !this.hasBody) this.req.read(0);

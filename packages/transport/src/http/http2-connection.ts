@@ -10,8 +10,7 @@ const SESSION_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
   maxSessionMemory: SESSION_MEMORY_MB,
-  // By default, node:http2 ends a connection and all calls of the connection after it has refused 100 of the
-  // connection's streams.
+  // By default, node:http2 ends a connection with all its calls after it has refused 100 streams of the connection.
   maxSessionRejectedStreams: 2 ** 31 - 1,
 };
 
@@ -37,12 +36,16 @@ export class Http2Connection implements PausedConnection {
   #caller: string | undefined;
   #isPaused = false;
 
-  /** @param open the open HTTP/2 connections of the port. Contains this connection until its socket closes */
+  /**
+   * @param open the open HTTP/2 connections of the port. The constructor adds this connection, and removes it when its
+   * socket closes
+   */
   constructor(socket: Socket, { deadSessionCheckMs }: Limits, open: Set<Http2Connection>) {
     // Sockets of an HTTP/1.1 server may be half-open. A half-open HTTP/2 session would stay open after its client has
     // closed the connection.
     socket.allowHalfOpen = false;
-    // Deno makes a URL of the host that the client names in its TLS handshake (SNI), and throws if the URL is invalid.
+    // Deno creates a URL from the host that the client names in its TLS handshake (SNI), and throws if the URL is
+    // invalid.
     if ("servername" in socket) socket.servername = false;
     this.session = performServerHandshake(socket, SESSION_OPTIONS);
     this.session.on("error", () => {});
@@ -110,11 +113,12 @@ export class Http2Connection implements PausedConnection {
    */
   #endWhenDead(checkMs: number): void {
     const { session } = this;
-    /** The bytes that the kernel had taken at the last check. On Deno, the connection may have written more bytes. */
+    /** The number of bytes that the kernel had taken at the last check. */
     let takenBefore = 0;
     /** The number of checks since the unanswered PING; undefined if no PING is unanswered. */
     let unanswered: number | undefined;
-    // Use a timer. The timeout of a node:http2 session would keep a destroyed session in memory until the timeout ends.
+    // Use a timer instead of `session.setTimeout`, which would keep a destroyed session in memory until the end of the
+    // timeout.
     const stop = () => clearInterval(timer);
     const timer = setInterval(() => {
       // node:http2 may destroy a session and emit no event, so check the socket.
@@ -122,8 +126,7 @@ export class Http2Connection implements PausedConnection {
       const { taken } = this.bytes;
       const hasSent = taken !== takenBefore;
       takenBefore = taken;
-      // A destroyed session cannot send a PING. Its client has as much time to close the connection as to answer a
-      // PING.
+      // A destroyed session cannot send a PING. Its client must close the connection within `UNANSWERED_CHECKS` checks.
       if (session.destroyed) unanswered ??= 0;
       // A paused session is not read, so the answer to a PING cannot arrive.
       else if (this.#isPaused) return;

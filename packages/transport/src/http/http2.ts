@@ -41,7 +41,8 @@ export function http2Listener(of: Http2Context) {
     const request = new Http2Request(stream, headers, of);
     // If one packet opens and resets a stream, the stream is closed before the event `stream`.
     if (request.isDisconnected) return;
-    // node:http2 limits the headers only after the client has acknowledged the settings, so check their size here.
+    // node:http2 limits the headers only after the client has acknowledged the settings, so check the size of the
+    // headers here.
     let bytes = 0;
     for (const text of rawHeaders) bytes += text.length;
     const { expect: expectation = CONTINUE } = headers;
@@ -75,8 +76,8 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   protected readonly hasBody = true;
   private readonly connection: Http2Connection;
   /**
-   * Whether the response body is written. If the stream is reset, this is true even if the kernel has not taken all
-   * bytes of the body.
+   * Whether the response body is written. Also true if the stream is reset before the kernel has taken all bytes of the
+   * body.
    */
   private isBodyWritten = true;
   /**
@@ -202,9 +203,10 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 }
 
 /**
- * The number of unsent bytes of a connection that are not charged on Deno. The number suffices for a short response on
- * each stream. Over TLS, Deno passes a short response to the kernel only some turns of the event loop after the write.
- * If these bytes were charged, a burst of short responses on many connections would exceed the budget of the client.
+ * On Deno, the number of unsent bytes of a connection that are not charged to the client. This number suffices for a
+ * short response on each stream. Over TLS, Deno passes a short response to the kernel only some turns of the event loop
+ * after the write. If these bytes were charged, a burst of short responses on many connections would exceed the budget
+ * of the client.
  */
 const MAX_UNSENT_BYTES = 64 * 1024;
 
@@ -235,7 +237,7 @@ function endLaterIfStuck(connection: Http2Connection, stream: WeakRef<ServerHttp
 /**
  * Discards the rest of an answered request. If the rest stayed unread, node:http2 would never destroy the stream or
  * return its flow-control window. If the stream were reset immediately, some clients would lose the response. The
- * stream is reset if more than `MAX_DISCARDED_BYTES` arrive, or if its charge to `streams` times out.
+ * stream is reset if more than `MAX_DISCARDED_BYTES` arrive, or if its charge to the budget `streams` times out.
  */
 function discardRest(stream: ServerHttp2Stream): void {
   discard(stream, () => afterReading(() => stream.close(constants.NGHTTP2_NO_ERROR)));

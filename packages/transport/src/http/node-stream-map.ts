@@ -55,7 +55,7 @@ class OpenStreams implements Streams {
  * generation as well, together with its streams.
  *
  * @param session a session that has not opened a stream
- * @returns the open streams of the session; undefined if another version of a runtime keeps the streams differently
+ * @returns the open streams of the session; undefined if this version of the runtime keeps the streams differently
  */
 export function replaceStreamMap(session: ServerHttp2Session): { readonly size: number } | undefined {
   const state = privateValue(session, "state") as { streams?: Streams } | undefined;

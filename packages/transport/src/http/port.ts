@@ -14,12 +14,12 @@ import { Router, type RouterOptions } from "../router.ts";
 import { Arrivals } from "./arrivals.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 import { Connections, Http1Connection } from "./connections.ts";
+import { DelayedCharges } from "./delayed-charges.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { http1Listener } from "./http1.ts";
 import { http2Listener } from "./http2.ts";
 import { Http2Connection } from "./http2-connection.ts";
 import { plainAddress, type RequestContext, type RequestHandlers } from "./server-request.ts";
-import { Turn } from "./turn.ts";
 
 /** The certificate and the private key of a port, in PEM. */
 export interface Certificates {
@@ -126,7 +126,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     bodies: new ClientBudget(BODY_BYTES / UNIT_BYTES),
     responses: new ClientBudget(RESPONSE_BYTES["Deno" in globalThis ? "deno" : "node"] / UNIT_BYTES),
     streams: new ClientBudget(limits.streams.max),
-    turn: new Turn(),
+    delayedCharges: new DelayedCharges(),
     scheme: options.tls ? "https" : "http",
   };
   const connections = new Connections(limits);
@@ -134,7 +134,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   server.on("request", http1Listener(context, "none"));
   server.on("checkContinue", http1Listener(context, "continue"));
   server.on("checkExpectation", http1Listener(context, "unknown"));
-  /** Calls `act`. If it throws, closes only this connection. */
+  /** Calls `act`. If `act` throws, closes only the connection of this socket. */
   const guarded = (socket: Socket, act: () => void) => {
     try {
       act();
@@ -228,9 +228,10 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
         requestCert: tls.clientCa !== undefined,
       })
     : createServer(options);
-  // By default, node:http responds to a failed handshake as to a malformed request.
+  // By default, node:https treats a failed TLS handshake as a malformed request (`clientError`).
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
-  // `maxHeaderSize` limits the headers. By default, node:http silently drops header fields beyond a maximum number.
+  // Do not limit the number of header fields, because node:http would silently drop further fields. `maxHeaderSize`
+  // limits their size.
   server.maxHeadersCount = 0;
   return server;
 }

@@ -7,8 +7,8 @@ import { expect, it, vi } from "vitest";
 import type { HttpResponse } from "../http-types.ts";
 import { DEFAULT_LIMITS } from "../limits.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
+import { DelayedCharges } from "./delayed-charges.ts";
 import { type RequestContext, ServerRequest } from "./server-request.ts";
-import { Turn } from "./turn.ts";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = runInNewContext("gc");
@@ -17,7 +17,7 @@ const MIB = 1024 * 1024;
 const REQUESTS = 48;
 
 async function buffersMib(): Promise<number> {
-  // Buffers are freed one turn after the garbage collection.
+  // Buffers are freed one turn of the event loop after the garbage collection.
   for (let i = 0; i < 3; i++) {
     collectGarbage();
     await new Promise((resolve) => setImmediate(resolve));
@@ -51,7 +51,7 @@ class SourceRequest extends ServerRequest {
     return this.#source;
   }
   protected handOver(): never {
-    throw new TypeError("it is no stream");
+    throw new TypeError("the request is not a stream");
   }
   protected respond(): void {}
   protected reset(): void {}
@@ -100,7 +100,7 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budg
     },
     onError: (error) => expect.unreachable(String(error)),
     limits: DEFAULT_LIMITS,
-    turn: new Turn(),
+    delayedCharges: new DelayedCharges(),
     scheme: "http",
     bodies,
     responses: new ClientBudget(),
@@ -147,7 +147,7 @@ it("does not charge the client for a body that arrives within a turn of the even
   expect(ends).toEqual([`${4 * UNIT_BYTES} bytes`]);
 });
 
-it("frees the memory of an abandoned body before the rest of the body arrives", async () => {
+it("frees the memory of a body that exceeds the budget before the rest of the body arrives", async () => {
   const before = await buffersMib();
   const { ends, sources } = await sendHalf(4 * MIB);
   expect(ends).toEqual(Array(REQUESTS - 4).fill("too-many-bodies"));
@@ -163,14 +163,14 @@ it("frees the memory of an oversized body before the rest of the body arrives", 
   for (const source of sources) source.destroy();
 });
 
-it("abandons a response beyond the budget, unless the response is short and the kernel takes it in time", async () => {
+it("abandons a response beyond the budget if it is long, or if the kernel does not take it in time", async () => {
   const { context } = receiver(MIB, MIB, { responses: new ClientBudget(0), streams: new ClientBudget(4) });
   const charge = vi.spyOn(context.streams, "charge");
   const [long, taken, ...unread] = [UNIT_BYTES + 1, ...Array(10).fill(1)].map(
     (bytes) => new AnsweredRequest(bytes, context),
   );
   for (const each of [taken, ...unread, long]) each?.serve();
-  await waitFor("the short responses have outlived their turn", () => charge.mock.calls.length === 10);
+  await waitFor("the short responses are charged", () => charge.mock.calls.length === 10);
   taken?.take();
   const abandoned = () => unread.filter(({ isAbandoned }) => isAbandoned).length;
   // The budget of streams has room for four short responses.
@@ -179,13 +179,13 @@ it("abandons a response beyond the budget, unless the response is short and the 
   expect([taken, long].map((each) => each?.isAbandoned)).toEqual([false, true]);
 });
 
-it("calls outliveTurn once for each unfinished request, at the end of the next turn of the event loop", async () => {
-  const turn = new Turn();
+it("charges each unfinished request once, at the end of the next turn of the event loop", async () => {
+  const charges = new DelayedCharges();
   const requested: number[] = [];
   const begin = (i: number, then = () => {}) =>
-    turn.add({
-      turns: 0,
-      outliveTurn: () => {
+    charges.add({
+      additions: 0,
+      chargeIfUnfinished: () => {
         requested.push(i);
         then();
       },
@@ -203,12 +203,12 @@ it("calls outliveTurn once for each unfinished request, at the end of the next t
   begin(4);
   for (let i = 0; i < 3; i++) await nextTurn();
   expect(requested.at(-1)).toBe(4);
-  const twice = { turns: 0, outliveTurn: vi.fn<() => void>() };
-  turn.add(twice);
+  const twice = { additions: 0, chargeIfUnfinished: vi.fn<() => void>() };
+  charges.add(twice);
   await nextTurn();
-  turn.add(twice);
+  charges.add(twice);
   await nextTurn();
-  expect(twice.outliveTurn).not.toHaveBeenCalled();
+  expect(twice.chargeIfUnfinished).not.toHaveBeenCalled();
   for (let i = 0; i < 3; i++) await nextTurn();
-  expect(twice.outliveTurn).toHaveBeenCalledOnce();
+  expect(twice.chargeIfUnfinished).toHaveBeenCalledOnce();
 });

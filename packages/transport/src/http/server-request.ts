@@ -16,8 +16,8 @@ import type { Limits } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
 import { append, copyOf } from "./body.ts";
-import { type Charge, type ClientBudget, type EvictionReason, type Holding, UNIT_BYTES } from "./client-budget.ts";
-import type { Turn, Unfinished } from "./turn.ts";
+import { type Charge, type ClientBudget, type EvictionReason, type Resource, UNIT_BYTES } from "./client-budget.ts";
+import type { DelayedCharges, Unfinished } from "./delayed-charges.ts";
 
 const EMPTY = Buffer.alloc(0);
 
@@ -36,13 +36,13 @@ export interface RequestHandlers {
 
 export interface RequestContext extends RequestHandlers {
   readonly limits: Limits;
-  readonly turn: Turn;
+  readonly delayedCharges: DelayedCharges;
   readonly scheme: "https" | "http";
   readonly bodies: ClientBudget;
   readonly responses: ClientBudget;
   /**
-   * Limits the number of open streams that need little memory (see `StreamLimits.max`). If `responses` has no room for
-   * a short response, the response is charged to this budget for at most `SHORT_WRITE_MS`.
+   * Limits the number of open streams (see `StreamLimits.max`). If `responses` has no room for a short response, the
+   * response is charged to this budget for at most `SHORT_WRITE_MS`.
    */
   readonly streams: ClientBudget;
 }
@@ -52,16 +52,16 @@ export function ignore(): void {}
 
 /**
  * A request of node:http or node:http2, and its response. If the body or the response is still unfinished after the
- * next turn of the event loop, the client is charged (see `Turn`).
+ * next turn of the event loop, the client is charged (see `DelayedCharges`).
  */
 export abstract class ServerRequest<NodeResponse extends ServerResponse | ServerHttp2Stream = ServerHttp2Stream>
-  implements HttpRequest, Holding, Unfinished
+  implements HttpRequest, Resource, Unfinished
 {
   abstract readonly httpMethod: string;
   abstract readonly target: string;
   abstract readonly headers: HeaderRecord;
   readonly arrived = Date.now();
-  turns = 0;
+  additions = 0;
   body: Buffer = EMPTY;
   protected readonly response: NodeResponse;
   protected readonly context: RequestContext;
@@ -144,7 +144,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     source.once("end", end);
     // An empty body may end before the route is found.
     if (source.readableEnded) end();
-    else this.context.turn.add(this);
+    else this.context.delayedCharges.add(this);
   }
 
   private serveStream({ handler, contextValues }: StreamRoute): void {
@@ -219,20 +219,20 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   /**
    * Charges the client for a long response immediately, because one turn of the event loop could create many long
    * responses. Charges the client for a short response only if the response is still unsent after the next turn (see
-   * `Turn`).
+   * `DelayedCharges`).
    */
   protected chargeResponse(bytes: number): void {
     this.responseBytes = bytes;
-    if (bytes > UNIT_BYTES && !this.isOver()) this.hold(bytes);
-    else this.context.turn.add(this);
+    if (bytes > UNIT_BYTES && !this.isOver()) this.chargeUnsent(bytes);
+    else this.context.delayedCharges.add(this);
   }
 
-  outliveTurn(): void {
-    if (this.arriving) this.holdBody(this.arriving);
-    else if (this.responseBytes !== undefined && !this.isOver()) this.hold(this.responseBytes);
+  chargeIfUnfinished(): void {
+    if (this.arriving) this.chargeBody(this.arriving);
+    else if (this.responseBytes !== undefined && !this.isOver()) this.chargeUnsent(this.responseBytes);
   }
 
-  private holdBody(source: Readable): void {
+  private chargeBody(source: Readable): void {
     // The connection may have closed while the request was waiting in a pipeline.
     if (source.destroyed) return;
     const budget = this.isOpen ? this.context.streams : this.context.bodies;
@@ -254,7 +254,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /** Charges the client for an unsent response. If the response is sent, charges for the open stream of the request. */
-  private hold(bytes: number): void {
+  private chargeUnsent(bytes: number): void {
     this.responseBytes = undefined;
     if (this.charge) return;
     const { responses, streams, limits } = this.context;
@@ -263,7 +263,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       ? streams.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
       : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
     // On Deno over TLS, the kernel receives even a short response only some turns of the event loop after the write. So
-    // allow a short time.
+    // allow `SHORT_WRITE_MS`.
     if (!this.charge && !this.isWritten && bytes <= UNIT_BYTES)
       this.charge = streams.charge(this.client, this, { timeoutMs: SHORT_WRITE_MS });
     if (!this.charge) {
