@@ -33,7 +33,7 @@ export interface AdmissionOptions {
   readonly onRefused?: OnRefused | undefined;
 }
 
-/** Admits or denies calls by their headers. If the worker is busy, unary calls first wait in a queue. */
+/** Admits or denies calls by their headers. If the process is busy, unary calls first wait in a queue. */
 export class Admission implements CallGate {
   readonly #options: AdmissionOptions;
   readonly queue: CallQueue;

@@ -46,7 +46,7 @@ it("begins calls immediately, up to 64 in each turn of the event loop", async ()
   expect(queue.tryBegin()).toBe(true);
 });
 
-it("lets callers take turns, and begins the calls of each caller in order", async () => {
+it("serves one caller after the other, and the calls of each caller in order", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, order, wait } = busyQueue();
   for (let i = 0; i < 100; i++) void wait("flood");
@@ -75,7 +75,7 @@ it("if the queue is full, refuses the oldest call of the caller with the most ca
   expect(order.filter((text) => !text.endsWith("queue-full"))).toEqual(["flood", "b", "c"]);
 });
 
-it("begins more calls after a long turn", async () => {
+it("begins three calls for each millisecond that the last turn of the event loop took", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { order, wait } = busyQueue();
   for (let i = 0; i < 1000; i++) void wait("a");
@@ -84,7 +84,7 @@ it("begins more calls after a long turn", async () => {
   expect(order).toHaveLength(300);
 });
 
-it("lets groups take turns, and lets the callers of a group share the turns of the group", async () => {
+it("serves one group after the other, and within a group one caller after the other", async () => {
   const { order, wait } = busyQueue();
   for (let i = 0; i < 10; i++) for (const name of ["1", "2", "3"]) void wait(`many/${name}`);
   for (let i = 0; i < 3; i++) void wait("one/1");
@@ -128,7 +128,7 @@ it("refuses waiting calls when their arriving bodies exceed the limit of the que
   expect(order).toEqual(Array(500).fill("small"));
 });
 
-it("refuses waiting calls when their deadline passes, and lets calls with a longer deadline wait", async () => {
+it("refuses a waiting call when its deadline passes, but not a call whose deadline is later", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { order, wait } = busyQueue();
   void wait("short", { timeoutMs: 100 });
@@ -158,7 +158,7 @@ it("in each turn of the event loop, refuses at most 64 calls that have waited to
   expect([queue.length, order.length]).toEqual([0, 1000]);
 });
 
-it("counts calls in flight toward the maximum", async () => {
+it("counts calls in flight toward maxCalls", async () => {
   const queue = new CallQueue({ maxCalls: 1 });
   queue.inFlight++;
   expect(queue.tryBegin()).toBe(false);
@@ -226,7 +226,7 @@ it("pauses the connections of a caller with many waiting calls, and resumes at m
   expect([queue.length, paused]).toEqual([180, 0]);
 });
 
-it("tries only once to pause a caller's other connections, even if it pauses no connection", async () => {
+it("tries only once to pause the other connections of a caller, even if the first try pauses none", async () => {
   const { wait } = busyQueue();
   const firsts: boolean[] = [];
   const pauseConnections = (_caller: string, isFirst: boolean) => {

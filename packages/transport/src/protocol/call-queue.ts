@@ -20,13 +20,16 @@ const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 const PER_MS = 3;
 
 /**
- * The number of calls that may wait before the server stops reading connections. Each group has an equal share of this
- * number. Each caller has an equal share of the share of its group. If more calls of a caller wait, the server stops
+ * The number of calls that may wait before the server stops reading connections. This number is divided equally among
+ * the groups, and the part of a group equally among its callers. If more calls of a caller wait, the server stops
  * reading the connections of the caller, because every additional call would cost memory and garbage collection.
  */
 const READ_AHEAD = 256;
 
-/** The maximum number of paused connections to resume in one turn. Each of them may send `MAX_HTTP2_STREAMS` calls. */
+/**
+ * The maximum number of paused connections to resume in one turn. Each resumed connection may send `MAX_HTTP2_STREAMS`
+ * calls.
+ */
 const RESUMED_PER_TURN = 4;
 
 /**
@@ -52,15 +55,15 @@ export const CALL_BYTES = 4096;
 const MAX_RETRY_AFTER = 10;
 
 /**
- * The longest wait of a call with a deadline, in milliseconds. If a call is refused, the header `Retry-After` lets the
- * client call again within this time. An earlier refusal would therefore save no work.
+ * The longest wait of a call with a deadline, in milliseconds. If a call is refused, the client may call again after at
+ * most this time (`Retry-After`). An earlier refusal would therefore save no work.
  */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
 /** The interval at which the rate and the memory of the queue are measured, in milliseconds. */
 const RATE_INTERVAL_MS = 250;
 
-/** The caller of a call. Groups take turns, and the callers of a group share the turns of the group. */
+/** The caller of a call. The queue serves one group after the other, and within a group one caller after the other. */
 export interface Caller {
   readonly group: string;
   readonly name: string;
@@ -100,8 +103,9 @@ class Line {
   /** The paused connections of the caller, oldest first. Can contain closed connections. */
   readonly paused: PausedConnection[] = [];
   /**
-   * Whether the first pause of the caller has happened. The first pause pauses all known connections of the caller.
-   * Each later pause pauses only the connection of the new call. False again when the caller has no paused connection.
+   * Whether the queue has paused all known connections of the caller. The queue pauses them when the first call beyond
+   * the limit arrives. For each later call, the queue pauses only the connection of this call. Becomes false when the
+   * caller has no paused connection.
    */
   hasPausedOthers = false;
   /** The number of calls taken from the line since a paused connection was last resumed. */
@@ -113,7 +117,7 @@ class Line {
   }
 }
 
-/** A group of callers. `lines` contains the callers with waiting calls, in the order of their turns. */
+/** A group of callers. `lines` contains the callers with waiting calls. The first caller is served next. */
 class Group {
   readonly key: string;
   readonly lines = new Map<string, Line>();
@@ -127,16 +131,16 @@ class Group {
 }
 
 /**
- * Begins calls in a fair order (docs/decisions/0012-overload.md). While a worker has time, a call begins immediately.
- * While a worker is busy, calls wait, and the callers take turns. A caller with many waiting calls does not delay the
- * calls of other callers.
+ * Begins calls in a fair order (docs/decisions/0012-overload.md). While the process has time, a call begins
+ * immediately. While the process is busy, calls wait, and the queue serves one caller after the other. A caller with
+ * many waiting calls does not delay the calls of other callers.
  *
  * A waiting call uses only the memory of its request: its headers, and the part of its body that has arrived.
  */
 export class CallQueue {
   readonly #options: CallQueueOptions;
   readonly #max: number;
-  /** The groups with waiting calls, in the order of their turns. */
+  /** The groups with waiting calls. The first group is served next. */
   readonly #groups = new Map<string, Group>();
   /** The group whose calls use the most memory, among the groups that have grown since the last `#measure`. */
   #largest = new Group("");
@@ -237,7 +241,7 @@ export class CallQueue {
     return true;
   }
 
-  /** @param line the line that loses a call. If it is empty, the group's first line in turn order loses a call */
+  /** @param line the line that loses a call. If this line is empty, the first line of the group loses a call */
   #refuseOldest(group: Group, line: Line): void {
     const loser = line.calls.length > 0 ? line : (group.lines.values().next().value as Line);
     this.#end(loser.calls.shift() as Waiting, group, loser, "queue-full");
@@ -317,8 +321,8 @@ export class CallQueue {
       this.#end(oldest, group, line, oldest.lateCause);
       next = line.calls.pop();
     }
-    passTurn(group.lines, line, line.calls.length === 0);
-    passTurn(this.#groups, group, group.lines.size === 0);
+    moveToEnd(group.lines, line, line.calls.length === 0);
+    moveToEnd(this.#groups, group, group.lines.size === 0);
     if (!next) return;
     const cause = now > next.until ? next.lateCause : undefined;
     if (!cause && !next.request.isDisconnected) this.#begin();
@@ -326,15 +330,15 @@ export class CallQueue {
   }
 
   /**
-   * Resumes a paused connection of a caller if the server may read more calls of the caller. Resumes a connection as
-   * well if the queue has taken `TAKEN_PER_RESUMED` calls of the caller since the last resumption. Without this second
-   * rule, the caller's calls on other connections, such as HTTP/1.1, could keep the connection paused. Resumes all
-   * connections of the caller if no call of the caller waits.
+   * Resumes a paused connection of a caller if the server may read more calls of the caller, or if the queue has taken
+   * `TAKEN_PER_RESUMED` calls of the caller since the last resumption. Without the second rule, calls of the caller on
+   * other connections, such as HTTP/1.1, could keep the connection paused forever. Resumes all connections of the
+   * caller if no call of the caller waits.
    */
   #resume(group: Group, line: Line): void {
     const { paused } = line;
     const hadPaused = paused.length > 0;
-    // Drop closed connections. Otherwise a caller with a new connection for each call could fill the list with them.
+    // Drop closed connections. Otherwise, a caller that opens a connection for each call could fill the list.
     while (paused[0]?.isClosed) paused.shift();
     const isEmpty = line.calls.length === 0;
     const isDue = line.taken >= TAKEN_PER_RESUMED || this.#mayRead(group, line);
@@ -360,7 +364,7 @@ export class CallQueue {
  * Moves a caller or a group to the end of the map, or removes the entry if it has no waiting calls. The only entry of a
  * map is not moved, because a `Map` copies itself after a few moves.
  */
-function passTurn<Value extends { readonly key: string }>(
+function moveToEnd<Value extends { readonly key: string }>(
   map: Map<string, Value>,
   value: Value,
   isEmpty: boolean,

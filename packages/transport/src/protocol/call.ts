@@ -87,7 +87,7 @@ export class Call implements CallHead {
    * Prepares the call for `invoke`. If the method of the call is not open, counts the call as in flight. Call `enter`
    * when the body has arrived.
    *
-   * @param method the method that `invoke` calls; undefined if the RPC is not served
+   * @param method the method that `invoke` calls; undefined if the routes do not contain the RPC
    * @param header the initial response headers. The call modifies `header` and `trailer` in place
    */
   enter(method?: UnaryMethod, header: HeaderRecord = {}, trailer: HeaderRecord = {}): void {

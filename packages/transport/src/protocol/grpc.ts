@@ -37,7 +37,8 @@ export const grpcProtocol: UnaryProtocol = {
 
   decode({ body }, exchange) {
     const { format, maxMessageBytes } = exchange;
-    // If a body is longer than `maxBytes`, the transport has not read its end, so base64 decoding could fail.
+    // If a body is longer than `maxBytes`, the transport has not read the end of the body, so base64 decoding could
+    // fail.
     if (format.isText && body.byteLength > exchange.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - PREFIX_BYTES;
@@ -142,7 +143,10 @@ function respond(body: HttpResponse["body"], exchange: UnaryExchange): HttpRespo
   });
 }
 
-/** Creates a response that contains only an error. gRPC sends the trailers as headers, gRPC-Web in the body. */
+/**
+ * Creates a response that contains only an error. gRPC sends the trailers as headers. gRPC-Web sends the trailers in
+ * the body.
+ */
 export function errorOnly(format: CallFormat, error: ConnectError): HttpResponse {
   const trailers = grpc.setTrailerStatus(new Headers(), wellFormed(error));
   const headers: HeaderRecord = { "content-type": format.responseType };

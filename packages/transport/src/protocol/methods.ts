@@ -23,7 +23,7 @@ export interface UnaryMethod {
   readonly options: UniversalHandlerOptions;
   /** The implementation, wrapped in its interceptors; undefined before the first call. */
   handler: ReturnType<Interceptor> | undefined;
-  /** The serialization of each format. Created at the first call in the format, so that the server starts earlier. */
+  /** The serialization of each format. Created at the first call in the format, to shorten the start of the server. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -52,7 +52,8 @@ export interface RpcOptions extends ConnectRouterOptions {
  * @throws TypeError for the unsupported option `requireConnectProtocolHeader`
  */
 export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rpc[] {
-  // Connect's adapter sets this default. `validateUniversalHandlerOptions` sets all other defaults.
+  // Connect's adapter sets this default of `acceptCompression`. `validateUniversalHandlerOptions` sets all other
+  // defaults.
   const base = { ...given, acceptCompression: given.acceptCompression ?? [...COMPRESSIONS] };
   // Creates the handlers of streams, and rejects invalid routes.
   const connectRouter = createConnectRouter(streamsSignal ? { ...base, shutdownSignal: streamsSignal } : base);

@@ -21,8 +21,8 @@ const ECHOED = [
 ] as const;
 
 /**
- * A longer value of these headers is truncated to this length. No valid value is this long. Connect therefore still
- * refuses a truncated value.
+ * A longer value of the headers in `ECHOED` is truncated to this length. No valid value is this long. Connect therefore
+ * still refuses a truncated value.
  */
 const MAX_ECHOED_LENGTH = 64;
 

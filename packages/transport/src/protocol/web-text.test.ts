@@ -4,13 +4,13 @@ import { describe, expect, it } from "vitest";
 import { decodeWebText, WebTextDecoder } from "./web-text.ts";
 
 describe("gRPC-Web text", () => {
-  it("is decoded as by protobuf-es, even if the text is split at any character", () => {
+  it("is decoded to the same bytes as by protobuf-es, even if it is split at any character", () => {
     const characters = fc.constantFrom(..."ABCDxyz019+/-_= \n\t!é");
     fc.assert(
       fc.property(fc.array(characters, { maxLength: 40 }), fc.nat(40), (letters, cut) => {
         const text = letters.join("");
         // protobuf-es ignores a single character before padding. If padding follows a complete group of four
-        // characters, protobuf-es drops bytes. If whitespace follows the padding, it drops bytes as well.
+        // characters, or if whitespace follows the padding, protobuf-es drops bytes.
         fc.pre(!/(^|=)\s*(?:(?:[^=\s]\s*){4})*(?:[^=\s]\s*)?=/.test(text) && !/=\s+$/.test(text));
         const expected = attempt(() => Buffer.from(base64Decode(text)).toString("hex"));
         const bytes = Buffer.from(text);

@@ -11,7 +11,7 @@ import { formatOf } from "./headers.ts";
 const SPACES = /[\t\n\r ]+/g;
 const TEXT = /^[A-Za-z0-9+/_=-]*$/;
 
-/** Decodes base64 that may be split at any character, in linear time. */
+/** Decodes base64 in linear time. The text may be split at any character. */
 export class WebTextDecoder {
   /** The characters of an incomplete group of four. */
   #rest = "";
