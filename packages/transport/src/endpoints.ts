@@ -27,8 +27,8 @@ export interface EndpointMethod {
   readonly compressMinBytes?: number;
   /**
    * Serves a request. The body of the request is already decompressed. The transport adds the header `content-length`
-   * to the response. To refuse the request, throw RefusalError. An error of `invoke` may be rethrown. If the method
-   * throws any other error, the transport refuses the request with the kind `endpoint`.
+   * to the response. To refuse the request, throw RefusalError. The method may also rethrow an error of `invoke`. If it
+   * throws any other error, the transport refuses the request with a refusal of the kind `endpoint`.
    */
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
@@ -37,7 +37,7 @@ export interface EndpointMethod {
 export interface EndpointCall {
   /**
    * Passes a message through the interceptors to the RPC. Call this method once. Rejects with an error of the
-   * interceptors or of the RPC. Rejects with a TypeError if the RPC is not served.
+   * interceptors or of the RPC. Rejects with a TypeError if the routes do not contain the RPC.
    */
   invoke(message: Message): Promise<Message>;
   /** The response headers of the RPC, set by `invoke`. `recordOf` converts the headers to a modifiable record. */
@@ -83,7 +83,7 @@ export function endpointRoute(
   rpc?: UnaryMethod,
 ): Route {
   const refused = (failure: unknown, request: HttpRequest): Refused => {
-    // The interceptors have already converted, counted and logged an error of the call.
+    // If `invoke` threw this error, the interceptors have already converted, counted and logged it.
     const isOfCall = failure !== undefined && failure === call?.failure && !(failure instanceof RefusalError);
     if (isOfCall) return { error: asConnectError(failure), status: undefined };
     const refusal: Refusal = failure instanceof RefusalError ? failure.refusal : { kind: "endpoint", error: failure };
@@ -102,7 +102,7 @@ export function endpointRoute(
       // In a 304 response, `content-length` would mean the length of the client's copy (RFC 9110, 8.6).
       if (status !== 304) headers["content-length"] = String(bytes);
       const minBytes = method.compressMinBytes;
-      // A short response is never compressed, so it needs no `vary` if no cache stores it (RFC 9110, 12.5.5).
+      // A response that is too short to compress needs no `vary` if no cache may store it (RFC 9110, 12.5.5).
       if (minBytes === undefined || (bytes < minBytes && headers["cache-control"] === "no-store")) return response;
       headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
       return bytes < minBytes ? response : await compressed(response, request.headers, compressions);
@@ -117,7 +117,7 @@ const NO_CALL: EndpointCall = {
   invoke: async () => {
     throw new TypeError("the endpoint has no RPC");
   },
-  // In Node, the first use of `Headers` loads undici, which is 10 % of the CPU time of a start.
+  // In Node, the first use of `Headers` loads undici, which takes 10 % of the CPU time of a start.
   get responseHeader() {
     return new Headers();
   },
@@ -149,7 +149,10 @@ function decompressBody(
   throw new RefusalError({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 
-/** Compresses a response with the first of `compressions` that the client accepts, if the client accepts one. */
+/**
+ * Compresses a response with the first of `compressions` that the client accepts. If the client accepts none of them,
+ * returns the response unchanged.
+ */
 async function compressed(
   response: HttpResponse,
   request: HeaderRecord,

@@ -21,12 +21,12 @@ export interface RequestHead {
   /** Creates a signal that aborts when the client disconnects. */
   requestSignal(): AbortSignal;
   /**
-   * Stops reading the HTTP/2 connection of this request, because its caller has many waiting calls. Returns the stopped
-   * connections. Does nothing over HTTP/1.1, because an HTTP/1.1 connection serves one request at a time.
+   * Stops reading the HTTP/2 connection of this request. Call this method if the caller has many waiting calls. Returns
+   * the stopped connections. Does nothing over HTTP/1.1, because an HTTP/1.1 connection serves one request at a time.
    *
-   * @param isFirst whether no connection of the caller is stopped at present. If so, the method also stops all
-   * connections that an earlier call of the method stopped for this caller. Without this second stop, the server could
-   * read more calls of the caller from these connections in this turn of the event loop
+   * @param isFirst whether the caller has no stopped connection at present. If true, the method also stops every
+   * connection that an earlier call of the method stopped for this caller. Otherwise, the server could read more calls
+   * of the caller from those connections in the same turn of the event loop
    */
   pauseConnections(caller: string, isFirst: boolean): PausedConnection[];
 }
@@ -60,8 +60,9 @@ export interface Route {
   readonly maxBytes?: number | undefined;
   serve(request: HttpRequest): Promise<HttpResponse>;
   /**
-   * The call of the request. If the call is open or undefined, unauthenticated clients may send the request. The body
-   * of such a request has less time to arrive. The server calls `leave` after `serve`.
+   * The call of the request. If the call is undefined, or if its method is open, unauthenticated clients may send the
+   * request. The body of such a request must arrive within `openArrivalTimeoutMs`. The server calls `leave` after
+   * `serve`.
    */
   readonly call?: { readonly isOpen: boolean; leave(): void } | undefined;
 }

@@ -1,5 +1,6 @@
 /*
- * The public interface of the transport; see README.md. Only tests and the benchmark import other files.
+ * The public interface of the transport; see README.md. Only tests and the benchmark import other files of the
+ * transport.
  */
 export { requireStrictJson } from "./codec/strict-json.ts";
 export {

@@ -20,7 +20,7 @@ it("the README lists every limit option with its default", () => {
 });
 
 it("the README lists the fixed limits", () => {
-  const [fixed = ""] = /^- Fixed: [^-]*/m.exec(textOf(README)) ?? [];
+  const [fixed = ""] = /^- Fixed limits: [^-]*/m.exec(textOf(README)) ?? [];
   const ofMemory = [BODY_BYTES, RESPONSE_BYTES.node, RESPONSE_BYTES.deno];
   expect(figuresOf(fixed)).toEqual([MAX_HEADER_BYTES, MAX_HTTP2_STREAMS, MAX_PIPELINED, ...ofMemory]);
 });

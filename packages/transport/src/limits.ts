@@ -68,15 +68,15 @@ export const MAX_PIPELINED = 32;
 
 const MIB = 1024 * 1024;
 
-/** The maximum number of bytes of an answered request that are read and discarded. */
+/** The maximum number of body bytes that the server reads and discards after it has answered a request. */
 export const MAX_DISCARDED_BYTES = 16 * MIB;
 
-/** The memory budget for slow bodies, in bytes. */
+/** The memory budget for request bodies that arrive slowly, in bytes. */
 export const BODY_BYTES = 64 * MIB;
 
 /**
- * The budget for unread responses, in bytes. The budget is smaller on Deno, because Deno 2.9.3 never frees the
- * unwritten bytes of closed TLS connections.
+ * The memory budget for responses that clients have not read yet, in bytes. The budget is smaller on Deno, because Deno
+ * 2.9.3 never frees the unwritten bytes of closed TLS connections.
  */
 export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 

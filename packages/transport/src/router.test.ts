@@ -75,7 +75,10 @@ it("throws for the unsupported option requireConnectProtocolHeader", () => {
   expect(() => routerWith({ requireConnectProtocolHeader: true })).toThrow("requireConnectProtocolHeader");
 });
 
-describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
+describe.each([
+  ["asynchronous", true],
+  ["synchronous", false],
+] as const)("%s authorization", (_kind, isAsync) => {
   it("passes the context values that authorize sets to the call", async () => {
     const { route, seen } = routerWith({ authorize: authorizeBy(() => true, isAsync) });
     for (const [body, status] of [
@@ -159,7 +162,7 @@ describe("an endpoint", () => {
       ["BR", brotliCompressSync, "gzip;q=0, br"],
       ["identity", (text: string) => Buffer.from(text), "deflate, GZIP ; q=0.5"],
     ])(
-      "decompresses a body of %s, and compresses the response with an accepted encoding",
+      "decompresses a body with the encoding %s, and compresses the response with an accepted encoding",
       async (name, compress, accepted) => {
         const fields = { "content-encoding": name, "accept-encoding": accepted };
         const { headers, body } = await put(compress("some longer text"), fields);
@@ -245,7 +248,7 @@ describe("the limit on calls in flight", () => {
     waiting.push(new Promise<void>((resolve) => (answer = resolve)));
     const answered = first.serve(request("{}"));
     const refused = await route();
-    // A refused call needs no body.
+    // The transport does not read the body of a refused call.
     expect([refused.maxBytes, (await refused.serve(request("{}"))).status]).toEqual([undefined, 429]);
     answer();
     waiting.length = 0;
@@ -354,7 +357,7 @@ describe("a refusal", () => {
     expect(response.headers["access-control-allow-origin"]).toBe("*");
   });
 
-  it("of a request that is not a call is a bare status by default", async () => {
+  it("of a request that is not a call contains only a status by default", async () => {
     const { router } = routerWith();
     const found = router.find({ ...request("", "/nowhere", {}), httpMethod: "GET" }) as Route;
     expect(await found.serve(request("", "/nowhere"))).toEqual({ status: 404, headers: {}, body: "" });

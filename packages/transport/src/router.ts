@@ -83,8 +83,8 @@ export class Router {
     const endpoint = rpc ? undefined : (this.#options.endpoints?.get(path) ?? this.#options.endpointAt?.(path));
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
-    // If a page calls another origin, the browser may send an OPTIONS request before the call. Both have an `Origin`
-    // header.
+    // If a page calls another origin, the browser may send an OPTIONS request before the call. Both requests have an
+    // `Origin` header.
     const cors = httpMethod === "OPTIONS" || headers["origin"] !== undefined ? this.#cors : undefined;
     const preflight = cors?.preflight(httpMethod, headers);
     if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });
@@ -133,7 +133,8 @@ export class Router {
     const format = formatOf(headers["content-type"]);
     const isConnect = format.protocol === "connect";
     const protocolName = isRpcPath || !isConnect ? format.protocol : undefined;
-    // Connect's clients recognize a missing RPC by the HTTP status 404, the status of a missing endpoint.
+    // Connect's clients recognize a missing RPC by the HTTP status 404. They therefore receive the same response as for
+    // a missing endpoint.
     const answered = isConnect ? undefined : format;
     return this.#refused({ kind: "not-found" }, { headers, protocolName }, answered);
   }

@@ -64,7 +64,7 @@ it("answers a call on an open connection before it serves the last of many new c
   server.destroy();
 });
 
-it("closes an idle HTTP/2 connection at the limit of connections, but no connection with an open stream", async () => {
+it("at the limit of connections, closes an idle HTTP/2 connection, but no connection with an open stream", async () => {
   const server = await serveNode(
     {
       routes: ({ service }) =>
@@ -218,8 +218,8 @@ describe("a failed response", () => {
 
   it.each([
     ["no host", "GET / HTTP/1.1\r\n\r\n"],
-    ["an expectation", "GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n"],
-    ["no HTTP", "what\r\n\r\n"],
+    ["an unknown expectation", "GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n"],
+    ["invalid HTTP", "what\r\n\r\n"],
   ])("to a request with %s closes the HTTP/1.1 connection, and its error reaches onError", async (_what, text) => {
     const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
     socket.on("error", () => {}).resume();

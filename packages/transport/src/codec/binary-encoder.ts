@@ -107,7 +107,7 @@ function messageWriter(
   field: DescField & { readonly message: DescMessage; readonly delimitedEncoding: boolean },
   known: Map<DescMessage, MessagePlan>,
 ): Writer | undefined {
-  // protobuf-es stores only the wrapped value in a wrapper field.
+  // Wrapper fields are not supported, because protobuf-es stores only the wrapped value.
   const isUnsupported = isWrapperDesc(field.message) || field.parent.typeName === "google.protobuf.Value";
   if (isUnsupported || field.delimitedEncoding) return undefined;
   const tag = tagOf(fieldNumber, DELIMITED);

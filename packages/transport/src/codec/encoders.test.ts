@@ -157,7 +157,7 @@ describe.each(FORMATS)("the compiled encoder of $format", ({ format, compile, re
     expect([written > 200, failed > 500]).toEqual([true, true]);
   });
 
-  it("throws for a message with a value of the wrong type", () => {
+  it("throws for a message of another type, and for a message without a value", () => {
     const encode = compile(PlainSchema) as Encode;
     expect(() => encode(create(TimestampSchema))).toThrow();
     expect(() => encode({ ...create(PlainSchema), text: undefined } as never)).toThrow();

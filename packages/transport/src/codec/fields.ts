@@ -5,13 +5,14 @@ import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 /** A message as a record of its fields, by local name. */
 export type Fields = { readonly [localName: string]: unknown };
 
-/** A well-known type may have a special JSON format. */
+/** Returns whether a type is a well-known type of protobuf. Such a type may have a special JSON format. */
 export function isWellKnown({ typeName }: DescMessage): boolean {
   return typeName.startsWith("google.protobuf.");
 }
 
 /**
- * Returns whether protobuf-es stores a field as JSON objects: true for Struct fields, except the Struct field of Value.
+ * Returns whether protobuf-es stores the values of a field as JSON objects. This is the case for all Struct fields
+ * outside the message type Value.
  */
 export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";

@@ -104,7 +104,7 @@ describe("the decoders of plain requests", () => {
     expect(decoded).toBeGreaterThan(500);
   });
 
-  it("recognize plain requests", () => {
+  it("decode a plain request in JSON and in the binary format", () => {
     const plain = { text: "acme-4711", title: "Acme Incorporated" };
     const message = create(PlainSchema, plain);
     expect(compilePlainJsonDecoder(PlainSchema)(Buffer.from(JSON.stringify(plain)))).toEqual(message);

@@ -77,7 +77,10 @@ function parserOf(parsePlain: PlainDecoder, input: Parser): Serialization["parse
   };
 }
 
-/** Returns Connect's binary parser. If the type contains a Struct field, the parser uses `structDetour`. */
+/**
+ * Returns Connect's binary parser. If the type contains a Struct field, the parser first decodes the field as a message
+ * (see `structDetour`).
+ */
 function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): Parser {
   const detour = structDetour(desc.input);
   const method = detour ? { ...desc, input: detour.desc } : desc;
@@ -138,7 +141,8 @@ const MAX_TEXT_BYTES = 0x7f;
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
   if (isWellKnown(desc)) return () => undefined;
-  // If JSON sets a field of a oneof, protobuf-es decodes the JSON and checks that no other field of the oneof is set.
+  // protobuf-es decodes JSON that sets a field of a oneof, because it checks that the JSON sets no other field of the
+  // oneof.
   const fields = desc.fields.filter((field) => isText(field) && !field.oneof);
   const names = new Map(fields.map(({ jsonName, localName }) => [jsonName, localName]));
   return (bytes) => {
@@ -152,7 +156,7 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
     for (let at = 1; at < pieces.length; at += 4) {
       const key = pieces[at] as string;
       const name = names.get(key);
-      // `indexOf` returns the first position of a duplicate key.
+      // If an earlier piece equals the key, the key may be a duplicate.
       if (name === undefined || pieces.indexOf(key) !== at) return undefined;
       message[name] = pieces[at + 2];
     }

@@ -38,22 +38,22 @@ const moods = (mood: string) => [
 const KNOWN_MOODS = [...["MOOD_UNSPECIFIED", "MOOD_FINE", "MOOD_WORST"].flatMap(moods), { mood: 1 }, { mood: null }];
 const UNKNOWN_MOODS = moods("MOOD_OTHER");
 
-describe.each(HELD)("strict JSON in %s", (_name, held) => {
-  it.each(["1s", "0s", "-3.5s", "300.123456789s"])("accepts the duration %s", (duration) => {
+describe.each(HELD)("requireStrictJson for a duration in %s", (_name, held) => {
+  it.each(["1s", "0s", "-3.5s", "300.123456789s"])("accepts %s", (duration) => {
     requireStrictJson(TalkSchema, held(duration));
     fromJson(TalkSchema, held(duration) as never);
   });
 
-  it.each(["300s of grace", "1s\n", "1ss", "1s1s", "1.0123456789s"])("refuses the duration %j", (duration) => {
+  it.each(["300s of grace", "1s\n", "1ss", "1s1s", "1.0123456789s"])("refuses %j", (duration) => {
     expect(() => requireStrictJson(TalkSchema, held(duration))).toThrow(/Duration/);
   });
 
-  it("leaves values that are not strings to the decoder", () => {
+  it("ignores values that are not strings, because protobuf-es checks them", () => {
     for (const duration of [5, null, true, {}, []]) requireStrictJson(TalkSchema, held(duration));
   });
 });
 
-describe("strict JSON", () => {
+describe("requireStrictJson", () => {
   it.each(TIMES)("accepts the time %s", (time) => {
     for (const json of [{ time }, { times: [time] }]) {
       requireStrictJson(TalkSchema, json);
@@ -79,7 +79,7 @@ describe("strict JSON", () => {
     fromJson(TalkSchema, json as never);
   });
 
-  it("leaves null and the content of a Struct to the decoder", () => {
+  it("ignores null and the content of a Struct", () => {
     for (const json of [
       { nullValue: null },
       { nullValue: "NULL_VALUE" },
@@ -101,7 +101,7 @@ describe("strict JSON", () => {
     }
   });
 
-  it("leaves other errors, and types without durations, times and enums, to the decoder", () => {
+  it("ignores errors that protobuf-es detects, and types without durations, times and enums", () => {
     for (const json of [null, 1, [], "1s x", { duration: 5 }, { durations: "1s x" }, { other: "1s x" }]) {
       requireStrictJson(TalkSchema, json);
     }
@@ -111,7 +111,7 @@ describe("strict JSON", () => {
     expect(hasLenientJson(TalkSchema)).toBe(true);
   });
 
-  it("checks a message that is a duration or a time", () => {
+  it("checks a duration or a time that is the whole message", () => {
     const lenient = [DurationSchema, TimestampSchema, StructSchema].map(hasLenientJson);
     expect(lenient).toEqual([true, true, false]);
     requireStrictJson(DurationSchema, "1s");

@@ -3,7 +3,7 @@ import { FieldError } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo } from "./fields.ts";
 
 const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map([
-  // protobuf-es checks only the beginning of the text.
+  // protobuf-es checks only the beginning of a duration.
   ["google.protobuf.Duration", (text) => /^-?[0-9]+(?:\.[0-9]{1,9})?s$/.test(text)],
   ["google.protobuf.Timestamp", isTimeOfDay],
 ]);
@@ -26,8 +26,8 @@ const fieldsToCheck = fieldsLeadingTo(
  * `2026-02-30T00:00:00Z`, and an unknown enum name. For an unknown enum name, protobuf-es uses the default value. Call
  * this function after protobuf-es, which refuses all other invalid JSON.
  *
- * @throws FieldError for a field; Error if the whole message is a duration or a time. The error has the message of
- * protobuf-es
+ * @throws FieldError for a field; Error if the whole message is a duration or a time. The error has the same message as
+ * an error of protobuf-es
  */
 export function requireStrictJson(desc: DescMessage, json: unknown): void {
   check(desc, json);

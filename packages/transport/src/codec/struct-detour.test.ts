@@ -46,7 +46,7 @@ function decodeByDetour(desc: DescMessage, bytes: Uint8Array): Message {
 }
 
 describe("decoding Struct fields as messages", () => {
-  it("returns the message or the error of protobuf-es", () => {
+  it("returns the same message or error as protobuf-es", () => {
     let decoded = 0;
     let failed = 0;
     const anyBytes = fc.oneof(
@@ -72,7 +72,7 @@ describe("decoding Struct fields as messages", () => {
     expect([decoded > 400, failed > 40]).toEqual([true, true]);
   });
 
-  it("relies on the type name, by which protobuf-es recognizes a Struct", () => {
+  it("works because protobuf-es recognizes a Struct by its type name", () => {
     const desc = structDetour(EditionSchema)?.desc ?? EditionSchema;
     const bytes = toBinary(EditionSchema, create(EditionSchema, { plain: { a: 1 } }));
     const plainBy = (of: DescMessage) => (fromBinary(of, bytes) as unknown as { readonly plain: object }).plain;
