@@ -93,7 +93,7 @@ describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset,
     await closed(port, open);
   }
 
-  it.sequential.each(SAID)("leave no memory behind after %s", async (_what, said) => {
+  it.sequential.each(SAID)("leave no memory behind if the clients first send %s", async (_what, said) => {
     await leavesNothing(runtime, watched, { count: CONNECTIONS, connect: () => resetAfter(said) });
   });
 });
@@ -110,8 +110,8 @@ const BROKEN: readonly (readonly [string, readonly Uint8Array[]])[] = [
 ];
 
 const ENDINGS: readonly (readonly [string, (tcp: Socket, socket: Socket) => void])[] = [
-  ["reset", (tcp) => void tcp.resetAndDestroy()],
-  ["ended", (_tcp, socket) => void socket.resume().end()],
+  ["resets", (tcp) => void tcp.resetAndDestroy()],
+  ["closes", (_tcp, socket) => void socket.resume().end()],
 ];
 
 // Deno is excluded, because it keeps memory of these sessions (see above).
@@ -146,7 +146,7 @@ describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS 
     for (const socket of left) socket.destroy();
   }
 
-  it.sequential.each(cases)("leave no memory behind after $what (connection $how)", async (how) => {
+  it.sequential.each(cases)("leave no memory behind after $what if the client $how the connection", async (how) => {
     await leavesNothing("node", watched, { count: connections, connect: () => leave(how) });
   });
 });

@@ -18,10 +18,10 @@ const BREAKING: readonly Buffer[] = [
   frame(FRAME.settings, 0, 0, Buffer.alloc(5)),
 ];
 
-const LOOK_MS = 300;
+const CHECK_MS = 300;
 
 describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, tls }) => {
-  const port = suitePort(runtime, { deadSessionCheckMs: LOOK_MS, tls: tls?.server });
+  const port = suitePort(runtime, { deadSessionCheckMs: CHECK_MS, tls: tls?.server });
 
   it.each([
     ["closes", true],
@@ -61,7 +61,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     later?.push(begin(3));
     const timer = setInterval(() => {
       for (const raw of raws) if (!raw.isClosed) raw.push(Buffer.of(0x82));
-    }, LOOK_MS / 3);
+    }, CHECK_MS / 3);
     await waitFor("the server closes the connections", () => raws.every((raw) => raw.isClosed)).finally(() =>
       clearInterval(timer),
     );

@@ -30,7 +30,7 @@ const where = (candidate: Candidate) => candidate.effects.map((effect) => effect
 interface Sent {
   /** Resolves when the first bytes of the answer arrive. */
   readonly answered: Promise<unknown>;
-  /** Abandons the request. Over HTTP/2, resets the stream with this code. Over HTTP/1.1, closes the connection. */
+  /** Abandons the request. Over HTTP/2, resets the stream with `code`. Over HTTP/1.1, closes the connection. */
   giveUp(code: number): Promise<void>;
 }
 
@@ -160,7 +160,7 @@ describe.each(FORMS)("an abandoned answer: $name", (form) => {
   });
 });
 
-it("keeps serving when requests are abandoned at any byte", async () => {
+it("the servers keep serving when clients abandon requests at any byte", async () => {
   const script = fc.constantFrom(undefined, { size: 100_000 }, { wait: true } as const);
   const cases = fc.tuple(
     fc.constantFrom(...FORMS),
@@ -178,7 +178,7 @@ it("keeps serving when requests are abandoned at any byte", async () => {
   );
 });
 
-it("keeps serving when connections close with calls in flight", async () => {
+it("the servers keep serving when connections close with calls in flight", async () => {
   for (const name of CANDIDATES) {
     const candidate = pair[name];
     candidate.effects.length = 0;

@@ -57,7 +57,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
         return raw;
       }),
     );
-  /** Opens connections, and sends half bodies of an open method on 100 streams of each. */
+  /** Opens connections. On 100 streams of each connection, sends a part of a body to an open method. */
   const shortHalfBodies = async (connections: number) => {
     const opened: Wire[] = [];
     for (let i = 0; i < connections; i++) {
@@ -79,13 +79,13 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     await pause(50);
   };
 
-  it("incomplete bodies count against their sender and do not end older slow uploads of other clients", async () => {
+  it("incomplete bodies of one client do not end slow uploads of other clients", async () => {
     const upload = await startUpload();
-    // 64 half bodies have 64 MiB. The buffers of these bodies use up to 50 % more memory, so fewer bodies fit into the
-    // budget.
+    // The buffer of a body is up to 50 % larger than the body. So fewer than 64 bodies of nearly 1 MiB fit into the
+    // budget of 64 MiB.
     const opened = await longHalfBodies(90, OTHER_CLIENT);
     const refused = () => opened.filter((raw) => statusOf(raw) === "503").length;
-    await waitFor("the server refuses the other bodies", () => refused() > 20);
+    await waitFor("the server refuses the bodies beyond the budget", () => refused() > 20);
     const other = await startUpload("127.0.0.3");
     expect(await endUpload(upload)).toBe("200");
     expect(await endUpload(other)).toBe("200");
@@ -100,7 +100,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     await waitFor("the server refuses nearly all bodies", () => refusedOf(opened) >= 300 - STREAMS);
     // The upload succeeds, although it comes from the same address as the half bodies.
     expect(await endUpload(upload)).toBe("200");
-    await waitFor("the server answers the other bodies with a timeout", () => refusedOf(opened) === 300);
+    await waitFor("the server answers the remaining bodies with a timeout", () => refusedOf(opened) === 300);
     await closeAll();
     await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * 1024 * 1024);
   });
@@ -119,7 +119,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     );
   });
 
-  it("a client with many streams loses streams to other clients until all have an equal share", async () => {
+  it("a client with many streams loses streams to other clients, down to an equal number for each client", async () => {
     const open = (streams: readonly number[], fields: { [name: string]: string } = {}) =>
       Buffer.concat(streams.map((stream) => requestHeaders(stream, { ":path": "/stream", ...fields })));
     const many = [await dial("h2", OTHER_CLIENT), await dial("h2", OTHER_CLIENT)];
@@ -139,7 +139,10 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     expect(few.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
     expect(resetsOf(few)).toEqual([]);
     const resets = () => many.flatMap((raw) => resetsOf(raw));
-    await waitFor("the server has reset half of the other streams", () => resets().length === STREAMS / 2);
+    await waitFor(
+      "the server has reset half of the streams of the first client",
+      () => resets().length === STREAMS / 2,
+    );
     for (const { payload } of resets()) expect(payload.readUInt32BE()).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
     // The clients reset all streams, so that the budget is free again.
     for (const raw of [...many, few]) {

@@ -37,7 +37,7 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
       async () => (await heldBytes()) - before < (64 + 24) * MIB,
       60_000,
     );
-    // When the server has ended an answer, it must write no more bytes of the answer.
+    // If an answer exceeds the limit, the server must not send any byte of its body.
     const late = connect(port.url);
     kept.push(late);
     const stream = late.on("error", () => {}).request({ ":path": "/", "x-bytes": "100000" });

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 const PACKAGE = join(import.meta.dirname, "..");
 const read = (name: string) => readFileSync(join(PACKAGE, name), "utf8");
 
-/** The code blocks of the README. They contain files, which have a name, and commands, which are in order. */
+/** The code blocks of the README. A block with a name is a file. The blocks of the language `sh` are commands. */
 const blocks = [...read("README.md").matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)];
 const files = blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [{ name, code }]));
 const [install = "", calls = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "sh" ? [code] : []));

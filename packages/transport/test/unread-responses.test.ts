@@ -32,7 +32,7 @@ async function getUnread(session: ClientHttp2Session, client: string, bytes: num
   return stream;
 }
 
-describe.each(RUNTIMES)("unread responses on %s", (runtime) => {
+describe.each(RUNTIMES)("a port with unread responses, on %s,", (runtime) => {
   // Only the budget for unread responses may end a response.
   const { port } = watchedPort(runtime, { proxy: PROXY, readTimeoutMs: 600_000 }, 512);
 
@@ -65,7 +65,7 @@ describe.each(RUNTIMES)("unread responses on %s", (runtime) => {
     const session = await open();
     session.setLocalWindowSize(2 ** 30);
     for (let i = 0; i < 6; i++) await getUnread(session, NON_READER, 2_000_000);
-    // node:http2 would end the connection at the 101st stream that it refuses.
+    // By default, node:http2 would end the connection after 100 refused streams.
     for (let i = 0; i < 120; i++) expect(await get(session, READER, 10)).toEqual({ bytes: 10, code: 0 });
     expect(session.closed).toBe(false);
     session.destroy();

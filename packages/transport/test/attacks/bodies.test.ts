@@ -121,7 +121,7 @@ describeAttacks("bodies of unauthenticated clients", [
   },
   {
     title: "chunks with long extensions (HTTP/1.1)",
-    // After the first received data, Deno's TLS keeps a buffer of constant size.
+    // Run the attack once before the measurement, because Deno's TLS keeps a buffer after the first received data.
     isRehearsed: true,
     bounds: { heldKiB: 2048, cpuMs: 300 },
     run: async ({ http1 }) => {
@@ -159,7 +159,7 @@ describeAttacks("bodies of token holders", [
     bounds: { cpuMs: 300, heldKiB: 8192 },
     run: async (target) => {
       const [name, value] = authorization(target);
-      // The compression is asynchronous, so that the measurement of the bystander continues.
+      // Compress asynchronously. Synchronous compression would delay the client that measures latencies.
       const params = { [constants.BROTLI_PARAM_QUALITY]: 5 };
       nothing ??= await promisify(brotliCompress)(Buffer.alloc(256 * MIB), { params });
       const body = nothing;
@@ -183,7 +183,7 @@ describeAttacks("bodies of token holders", [
   {
     title: "incomplete bodies (100 streams on each of 50 connections)",
     // The server holds 64 MiB of bodies on 20 connections, and about 2,500 streams that wait for more data. A server
-    // that kept all bodies would hold 11 MiB more.
+    // that kept all bodies would hold 11 MiB per connection.
     bounds: { heldKiB: 8192, cpuMs: 10 },
     run: (target) => halfBodies(target, [authorization(target)]),
   },

@@ -104,7 +104,7 @@ const broken: Attack = {
       await waitFor("the server has detected the violations", () => http2.wire.isClosed || http2.isGoingAway);
       http2.wire.close();
     }
-    // The bystander itself holds some descriptors.
+    // The client that measures latencies has open descriptors too.
     await waitFor(
       "the server frees the descriptors of the connections",
       () => descriptorsOf(pid) <= before + 10,

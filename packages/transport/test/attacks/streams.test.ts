@@ -20,7 +20,10 @@ import { describeAttacks } from "./port.ts";
 
 const PER_WRITE = 500;
 
-/** Sends one frame repeatedly until the server closes the connection. Returns the number of frames sent. */
+/**
+ * Sends the results of up to `times` calls of `bytes`. Stops if the server closes the connection. Returns the number of
+ * calls.
+ */
 async function flood(http2: Http2Wire, times: number, bytes: (i: number) => Buffer): Promise<number> {
   let sent = 0;
   while (sent < times && !http2.isGoingAway) {
@@ -173,15 +176,15 @@ describeAttacks("streams", [
   },
   {
     title: "unread answers of 150 KB (100 on each of 20 connections)",
-    // On Node, the memory stays below the limit of a worker. On Deno, abandoned answers stay until garbage collection,
-    // and the allocator keeps their memory. The next attack shows that Deno reuses this memory.
+    // On Node, `RESPONSE_BYTES` limits the memory. On Deno, abandoned answers stay until garbage collection, and the
+    // allocator keeps their memory. The next attack shows that Deno reuses this memory.
     bounds: { heldKiB: 16_384 },
     run: unreadLarge,
   },
   {
     title: "unread answers of 150 KB, a second time",
     isRehearsed: true,
-    // If abandoned responses stayed in memory, each attack would add 10 MiB.
+    // If abandoned responses stayed in memory, each attack would add 10 MiB per connection.
     bounds: { heldKiB: 6144 },
     run: unreadLarge,
   },

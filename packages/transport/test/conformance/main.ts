@@ -7,7 +7,7 @@ import { installSuite } from "./suite.ts";
 
 const USAGE = `Usage: npm run test:conformance -- [options]
   --run PATTERN  run only the cases that match, for example 'Deadline Propagation/**'
-  --trace        show the exchanges of the cases that fail`;
+  --trace        show the requests and responses of failed cases`;
 
 const FOLDER = "dist-conformance";
 

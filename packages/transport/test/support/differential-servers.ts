@@ -29,7 +29,7 @@ export interface Candidate {
   readonly url: string;
   /** Returns the open HTTP/2 connection, or opens a connection. */
   session(): ClientHttp2Session;
-  /** The records of the service since the last exchange. */
+  /** The calls that the interceptors and the implementation have recorded since the last exchange. */
   readonly effects: Effects;
   close(): Promise<void>;
 }
@@ -39,8 +39,8 @@ export interface Outcome extends RawAnswer {
 }
 
 /**
- * Two servers with the same service and options. `ours` uses the unary transport, and `connect` uses Connect's
- * handlers.
+ * Two servers with the same service and options. `ours` serves calls by the transport. `connect` serves calls by
+ * Connect's handlers.
  */
 export interface Pair {
   readonly ours: Candidate;

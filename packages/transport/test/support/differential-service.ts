@@ -3,7 +3,7 @@ import { ConnectError, type ConnectRouter, type HandlerContext, type Interceptor
 import { type Plain, PlainSchema } from "../gen/talk/v1/plain_pb.ts";
 import { type Talk, TalkSchema, TalkService } from "../gen/talk/v1/talk_pb.ts";
 
-/** Messages of the test service. Only `Tell` has plain messages. All other messages have every kind of field. */
+/** A message of the test service: `Plain` for the method `Tell`, `Talk` for all other methods. */
 export type Spoken = Talk | Plain;
 
 type Fields = readonly (readonly [string, string])[];

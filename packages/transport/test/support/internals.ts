@@ -128,7 +128,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "after a parse error, each further piece adds the same `error` listener again (http/connections.ts)",
+    name: "after a parse error, each further piece of data adds the same `error` listener again (http/connections.ts)",
     runtime: "deno",
     holds: async () => {
       const server = createServer();
@@ -256,7 +256,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "a destroyed stream ends its last write with the error of its state (http/http2.ts)",
+    name: "the callback of `end` receives the error in the state of a destroyed stream (http/http2.ts)",
     runtime: "node",
     holds: async () => {
       const error = new Error("set");

@@ -14,7 +14,7 @@ export interface Excerpt {
   readonly calls?: number;
 }
 
-/** An intended difference between the unary transport and Connect's adapter. */
+/** An intended difference between the transport and Connect's adapter. */
 export interface KnownDifference {
   readonly name: string;
   readonly reason: string;
@@ -67,7 +67,8 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
   {
     name: "stops reading a body that is longer than the largest message",
-    reason: "Connect reads every envelope after the first. The transport stops reading after the size of one message.",
+    reason:
+      "Connect reads every envelope after the first. The transport stops reading after the maximum size of one message.",
     requests: grpcForms("grpc-web").map((form) => {
       const trailers = Array.from({ length: 50 }, () => frame(0x80, new Uint8Array(100)));
       return { ...requestOf(form, MESSAGE), body: Buffer.concat([requestOf(form, MESSAGE).body, ...trailers]) };
@@ -78,7 +79,8 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
   {
     name: "checks envelopes one by one",
-    reason: "Connect splits each piece into envelopes before it parses a message, so the error depends on the pieces.",
+    reason:
+      "Connect splits each received piece into envelopes before it parses a message, so the error depends on the pieces.",
     requests: grpcForms().map((form) => {
       const request = requestOf(form, MESSAGE);
       const tooLong = frame(0, new Uint8Array(1), MAX_BYTES + 1);
@@ -94,7 +96,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
   {
     name: "keeps a header field whose last value is empty",
-    reason: "Connect's gRPC sends the space after the last comma, and HTTP/2 drops a field with a trailing space.",
+    reason: "Connect joins the values to `1, ` with a trailing space. HTTP/2 drops a field with a trailing space.",
     requests: grpcForms()
       .filter(({ http }) => http === 2)
       .map((form) =>
@@ -116,7 +118,8 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
   {
     name: "encodes an error message with an unpaired surrogate",
-    reason: "Connect fails to encode the message and never answers. Errors that quote refused JSON have such messages.",
+    reason:
+      "Connect fails to encode the message and never answers. Errors that quote refused JSON can have such messages.",
     requests: grpcForms("grpc").map((form) =>
       requestOf(form, talk({ script: { fail: { code: Code.NotFound, message: "half \ud83d" } } })),
     ),
@@ -165,7 +168,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
 ];
 
-/** Creates a difference for JSON that Connect misreads. */
+/** Creates the known difference for invalid JSON that Connect accepts. */
 function lenientJson(
   name: string,
   { reason, json, refusal }: { reason: string; json: string; refusal: RegExp },

@@ -9,7 +9,8 @@ import type { OwnPortOptions } from "./own-ports.ts";
 
 /**
  * A port in a separate process on Node or Deno. The first argument contains the limits of the port as JSON. `/memory`
- * returns the memory use of the process. For any other path, the header `x-bytes` sets the size of the response.
+ * returns the memory use of the process. `/stream` never answers. For any other path, the header `x-bytes` sets the
+ * size of the response.
  */
 const { tls, proxy, ...limits } = JSON.parse(process.argv[2] ?? "{}") as OwnPortOptions;
 const gc = (globalThis as { gc?: () => void }).gc;

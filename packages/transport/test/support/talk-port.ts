@@ -7,9 +7,9 @@ import { type Talk, TalkService } from "../gen/talk/v1/talk_pb.ts";
 import type { TalkPortOptions } from "./talk-ports.ts";
 
 /**
- * The test service in a separate process on Node or Deno, as a target of attacks and fuzzing. Callers need a token,
- * except for `Look` and `Watch`. The endpoint `/talk` calls `Tell`. The endpoint `/large` returns a body as large as
- * the response of the service to `/metrics`.
+ * The test service in a separate process on Node or Deno, as a target of attacks and fuzzing. `Look` and `Watch`
+ * require no token. All other methods require a token. The endpoint `/talk` calls `Tell`. The endpoint `/large` returns
+ * about 150 KB, like `/metrics` of the service.
  */
 const { tls, authorization, maxConnections } = JSON.parse(process.argv[2] ?? "") as TalkPortOptions;
 const { look, tell, watch } = TalkService.method;
@@ -54,7 +54,7 @@ const server = await serveNode(
     queue: new CallQueue({ maxCalls: 4096 }),
     authorize: ({ headers, method }) => {
       if (isOpen(method) || headers["authorization"] === authorization) return;
-      throw new ConnectError("who is calling?", Code.Unauthenticated);
+      throw new ConnectError("the token is missing or wrong", Code.Unauthenticated);
     },
     isOpen,
     endpoints: new Map([

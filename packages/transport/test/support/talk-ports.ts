@@ -12,10 +12,10 @@ export const AUTHORIZATION = "Bearer talk-0123456789abcdef";
 
 export const PATHS = {
   say: "/talk.v1.TalkService/Say",
-  /** A call needs no token. */
+  /** A method that requires no token. */
   look: "/talk.v1.TalkService/Look",
   tell: "/talk.v1.TalkService/Tell",
-  /** A call needs no token and never ends. */
+  /** A method that requires no token and whose calls never end. */
   watch: "/talk.v1.TalkService/Watch",
   /** A method that is declared but not implemented. */
   absent: "/talk.v1.TalkService/Absent",

@@ -41,7 +41,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
     expect((await memory()).failures).toBe(0);
   });
 
-  /** Reads the memory use over a new connection. If the port is full, tries again. */
+  /** Reads the memory use over a new connection. If the port accepts no more connections, tries again. */
   const memory = () =>
     waitFor("the port reports its memory use", async () => {
       const raw = await openWire(port.url, "http/1.1");
@@ -60,7 +60,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
     },
     memory,
     heldBytes: async () => {
-      // Each collection calls finalizers. They release objects that only the next collection can free.
+      // The finalizers of a garbage collection release objects that only the next garbage collection can free.
       for (let i = 1; i < COLLECTIONS; i++) await memory();
       const { heapUsed, external } = await memory();
       return heapUsed + external;

@@ -782,7 +782,7 @@ export const TalkService: GenService<{
     output: typeof TalkSchema;
   },
   /**
-   * Returns its request, whose type has fast encoders.
+   * Returns its request. The compiled encoders support the type of this request.
    *
    * @generated from rpc talk.v1.TalkService.Tell
    */
