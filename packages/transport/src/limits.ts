@@ -27,7 +27,7 @@ export const DEFAULT_LIMITS = {
   streams: {} as StreamLimits,
   /** The maximum time between the start of a connection and its first byte. */
   firstByteTimeoutMs: 10_000,
-  /** The maximum time for the headers of a request to arrive. */
+  /** The maximum time for the headers of an HTTP/1.1 request to arrive. */
   headerTimeoutMs: 15_000,
   /** The maximum time for the body of a request to arrive. */
   arrivalTimeoutMs: 30_000,
@@ -53,7 +53,7 @@ export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits):
 export const MAX_HEADER_BYTES = 32 * 1024;
 
 /**
- * The maximum number of open streams of one HTTP/2 connection. With a higher limit, a busy worker would serve fewer
+ * The maximum number of open streams of one HTTP/2 connection. With a higher limit, a busy server would serve fewer
  * calls per second (docs/decisions/0012-overload.md). With a lower limit, some calls would fail, because many clients
  * and proxies assume 100 until they have read the SETTINGS frame (RFC 9113, 6.5.2).
  *

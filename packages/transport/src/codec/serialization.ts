@@ -67,7 +67,10 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   return { parse: parserOf(compilePlainJsonDecoder(desc.input), input), serialize };
 }
 
-/** Combines the decoder of plain messages with the parser of all other messages. Most messages are plain. */
+/**
+ * Combines the decoder of plain messages (see `PlainDecoder`) with the parser of all other messages. Most messages are
+ * plain.
+ */
 function parserOf(parsePlain: PlainDecoder, input: Parser): Serialization["parse"] {
   return (bytes) => {
     const plain = parsePlain(bytes);
@@ -116,7 +119,10 @@ function hasWriteOptions(options: Partial<JsonWriteOptions> | undefined): boolea
   );
 }
 
-/** Decodes a plain message; returns undefined for any other message. Saves 7 % of the CPU of a call. */
+/**
+ * Decodes a plain message, which has only short string fields. Returns undefined for any other message. Saves 7 % of
+ * the CPU of a call.
+ */
 export type PlainDecoder = (bytes: Buffer) => Message | undefined;
 
 type MutableFields = { [localName: string]: unknown };

@@ -119,7 +119,7 @@ describe("requireStrictJson", () => {
     expect(() => requireStrictJson(TimestampSchema, OTHER_DAYS[0])).toThrow(/Timestamp/);
   });
 
-  it("checks each value once at any depth", () => {
+  it("checks each value only once, even in deeply nested messages", () => {
     let reads = 0;
     let json: object = {
       get duration() {

@@ -8,7 +8,10 @@ const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map([
   ["google.protobuf.Timestamp", isTimeOfDay],
 ]);
 
-/** Returns whether the day exists and the hour is below 24. Date.parse accepts hour 24 and 31 days in every month. */
+/**
+ * Returns whether the day exists and the hour is below 24. Date.parse accepts the hour 24, and the day 31 in every
+ * month.
+ */
 function isTimeOfDay(text: string): boolean {
   const [, date, day] = /^(\d{4}-\d{2}-(\d{2}))T(?!24)/.exec(text) ?? [];
   return new Date(`${date}T00:00:00Z`).getUTCDate() === Number(day);

@@ -9,7 +9,7 @@ function turn(): Promise<void> {
 }
 
 describe("new connections", () => {
-  it("are served in order, one over HTTP/2 or 16 over HTTP/1.1 in each turn without new connections", async () => {
+  it("are served in order: in each turn of the event loop, one over HTTP/2 or 16 over HTTP/1.1", async () => {
     const arrivals = new Arrivals();
     const served: number[] = [];
     const add = (number: number, isHttp2: boolean) =>
@@ -23,7 +23,7 @@ describe("new connections", () => {
     }
   });
 
-  it("over HTTP/2 are served only once in 16 turns of the event loop while connections arrive", async () => {
+  it("over HTTP/2 are served one in 16 turns of the event loop while more connections arrive", async () => {
     const arrivals = new Arrivals();
     let served = 0;
     for (let i = 0; i < 160; i++) {

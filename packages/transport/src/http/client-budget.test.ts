@@ -26,13 +26,13 @@ function open(max: number, isIdle?: (name: string) => boolean) {
 }
 
 describe("ClientBudget", () => {
-  it("evicts the oldest resources of the largest client until all clients have equal resources", () => {
+  it("evicts the oldest resources of the largest client until all clients have equally many", () => {
     const { evicted, charge, fill } = open(10);
     fill("a", 10);
     const admitted = ["b", "b", "b", "b", "b", "b", "c"].map(
       (client, i) => charge(client, `${client}${i}`) !== undefined,
     );
-    // If client b had a sixth resource, it would have as many resources as client a.
+    // The sixth resource of client b is refused, because client b would then have as many resources as client a.
     expect(admitted).toEqual([true, true, true, true, true, false, true]);
     expect(evicted).toHaveLength(6);
     expect(evicted.slice(0, 5)).toEqual(["a0", "a1", "a2", "a3", "a4"]);
@@ -146,7 +146,7 @@ describe("ClientBudget", () => {
     // Each newcomer would have as many resources as any other client, so it is refused.
     for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;
     expect([admitted, evicted]).toEqual([0, []]);
-    // The limit can be generous: if each charge searched all clients, the test would take minutes.
+    // This time limit need not be tight: if each charge searched all clients, the test would take minutes.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
   });
 });

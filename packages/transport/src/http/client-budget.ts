@@ -1,13 +1,15 @@
 import { clearInterval, setInterval } from "node:timers";
 
-/** The reason of an eviction. `timeout`: the resource took too long. `over-budget`: the budget is used up. */
+/**
+ * The reason of an eviction. `timeout`: the resource has existed for too long. `over-budget`: the budget is used up.
+ */
 export type EvictionReason = "timeout" | "over-budget";
 
 /** A resource that a client holds: an arriving body, an unread response, a stream or a connection. */
 export interface Resource {
   /** Closes or ends the resource. The budget has already released the charge of the resource. */
   evict(reason: EvictionReason): void;
-  /** Returns whether the client loses no work by the eviction. Idle resources are evicted first. Default: false. */
+  /** Returns whether an eviction would interrupt no work. Idle resources are evicted first. Default: false. */
   isIdle?(): boolean;
   /**
    * Returns whether the resource has finished. If so, the budget releases the charge and does not call `evict`.
@@ -18,7 +20,10 @@ export interface Resource {
 
 /** One resource of a client, as counted in the budget. */
 export interface Charge {
-  /** Changes the number of charged bytes, unless the charge is released. May evict this resource or other resources. */
+  /**
+   * Sets the number of charged bytes. Does nothing if the charge is released. May evict this resource or other
+   * resources.
+   */
   resize(bytes: number): void;
   /** Ends the charge. Call this method when the resource ends. Returns false if the charge is already released. */
   release(): boolean;
@@ -145,8 +150,8 @@ export class ClientBudget {
   }
 
   /**
-   * Returns a client with the most units. All calls together take at most as many steps as `#addTo` has raised
-   * `#mostUnits`.
+   * Returns a client with the most units. Takes constant time on average, because each step reverses an increase of
+   * `#mostUnits` by `#addTo`.
    */
   #largest(): Client | undefined {
     while (this.#mostUnits > 0) {

@@ -211,7 +211,7 @@ export class Http1Connection {
       // The response to a refused request stays `#latest` until the body of the request has arrived. Only then does the
       // parser pass on the next request.
       if (latest?.writableFinished !== false && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
-      // A request to change the protocol cannot wait, because node:http must receive this request immediately.
+      // A request with `Upgrade`, or a CONNECT, cannot wait, because node:http must receive it immediately.
       if (this.#isClosing || req.upgrade) {
         // If `upgrade` stayed set, Deno would destroy the socket before the earlier requests are answered.
         if (req.method !== "CONNECT") req.upgrade = false;
@@ -245,8 +245,8 @@ export class Http1Connection {
   };
 
   /**
-   * Returns whether to serve a request. A request to change the protocol closes the connection, because the parser
-   * drops the rest of the packet. The client repeats unanswered requests on a new connection (RFC 9112, 9.3.2).
+   * Returns whether to serve a request. A request with `Upgrade` closes the connection, because the parser drops the
+   * rest of the packet. The client repeats unanswered requests on a new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;

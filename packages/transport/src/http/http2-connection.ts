@@ -27,7 +27,7 @@ export class Http2Connection implements PausedConnection {
    * After the socket has closed, the session must not reference the socket, not even by a listener or a timer. If the
    * client has never acknowledged SETTINGS, Node keeps the session as long as the handle of the session exists. The
    * socket may reference this handle, by the stack trace of the error that ended the session. If the session referenced
-   * the socket, they would form a cycle through native memory, and the garbage collector would never free this cycle.
+   * the socket, the references would form a cycle through native memory, which the garbage collector never frees.
    */
   #socket: StoppableSocket | undefined;
   readonly #open: ReadonlySet<Http2Connection>;

@@ -79,7 +79,7 @@ const HTTP1_OPTIONS = {
   keepAliveTimeout: 75_000,
   /** The interval at which node:http checks timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
-  // `http1Listener` checks the `Host` header, because node:http ignores a second `Host` header.
+  // `http1Listener` checks all `Host` headers. node:http would ignore a second `Host` header.
   requireHostHeader: false,
   joinDuplicateHeaders: true,
 };
@@ -230,8 +230,8 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
     : createServer(options);
   // By default, node:https treats a failed TLS handshake as a malformed request (`clientError`).
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
-  // Do not limit the number of header fields, because node:http would silently drop further fields. `maxHeaderSize`
-  // limits their size.
+  // Do not limit the number of header fields, because node:http would silently drop the fields beyond the limit.
+  // `maxHeaderSize` limits the size of all fields.
   server.maxHeadersCount = 0;
   return server;
 }

@@ -69,7 +69,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected charge: Charge | undefined = undefined;
   /** The route; undefined before the route is found, and again after the route has begun to serve the request. */
   private route: Route | undefined = undefined;
-  /** The source of the body, until the body is complete, too long or abandoned. */
+  /** The source of the body, until the body is complete, too long or evicted. */
   private arriving: Readable | undefined = undefined;
   private isCopy = false;
   /** The length of a response that is written but not charged, in bytes. */
@@ -85,9 +85,9 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   abstract pauseConnections(caller: string, isFirst: boolean): PausedConnection[];
   abstract get isDisconnected(): boolean;
   abstract get unreadBytes(): number;
-  /** Whether the request may have a body. If so, the body may still be empty. */
+  /** Whether the request may have a body. The body may be empty. */
   protected abstract readonly hasBody: boolean;
-  /** Returns the body. Sends 100 Continue to a client that waits for this response. */
+  /** Returns the body. Sends 100 Continue if the client waits for it. */
   protected abstract openBody(): Readable;
   /** Returns the request and response for Connect's adapter. After this call, only the adapter may read and write. */
   protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];
@@ -97,6 +97,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected abstract reset(code: number): void;
   /** Whether the kernel has taken the response. */
   protected abstract get isWritten(): boolean;
+  /** Ends an evicted response, and its connection if necessary. */
   protected abstract abandon(reason: EvictionReason): void;
 
   isOver(): boolean {
@@ -133,7 +134,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       void this.answer();
     };
     source.on("data", (chunk: Buffer) => {
-      // If the body is too long or abandoned, the rest is discarded.
+      // If the body is too long or evicted, the rest of the body is discarded.
       if (!this.arriving) return;
       const isFirst = this.body.byteLength === 0;
       this.body = isFirst ? chunk : append(this.body, chunk, this.isCopy);

@@ -30,7 +30,6 @@ function busyQueue(options: CallQueueOptions = {}) {
   return { queue, begun, order, wait };
 }
 
-/** Creates a paused connection. `resume` is called when the queue resumes the connection. */
 function pausedConnection(resume: () => void): PausedConnection {
   return { isClosed: false, resume };
 }
@@ -300,7 +299,6 @@ it("shortens a long queue of a caller whose resumed connections each send 100 ca
   const paused = Array.from({ length: 40 }, newConnection);
   void wait("flood", { pauseConnections: () => paused.flatMap(({ pause }) => pause()) });
   for (let i = 0; i < 40; i++) newConnection().read();
-  // Each turn begins 16 calls.
   await turns(500);
   expect(queue.length).toBeLessThanOrEqual(700);
   await turns(500);

@@ -21,8 +21,9 @@ const PER_MS = 3;
 
 /**
  * The number of calls that may wait before the server stops reading connections. This number is divided equally among
- * the groups, and the part of a group equally among its callers. If more calls of a caller wait, the server stops
- * reading the connections of the caller, because every additional call would cost memory and garbage collection.
+ * the groups, and the part of a group equally among its callers. If more calls of a caller wait than the part of the
+ * caller, the server stops reading the connections of the caller, because every additional call would cost memory and
+ * garbage collection.
  */
 const READ_AHEAD = 256;
 
@@ -34,8 +35,8 @@ const RESUMED_PER_TURN = 4;
 
 /**
  * The number of calls of a caller after which the queue resumes a connection of the caller, even if many of its calls
- * wait. A resumed connection may send `MAX_HTTP2_STREAMS` calls. If this number were not larger, a long queue would
- * never become shorter.
+ * wait. A resumed connection may send `MAX_HTTP2_STREAMS` calls. If this number were not larger than
+ * `MAX_HTTP2_STREAMS`, a long queue would never become shorter.
  */
 const TAKEN_PER_RESUMED = 2 * MAX_HTTP2_STREAMS;
 
@@ -55,8 +56,8 @@ export const CALL_BYTES = 4096;
 const MAX_RETRY_AFTER = 10;
 
 /**
- * The longest wait of a call with a deadline, in milliseconds. If a call is refused, the client may call again after at
- * most this time (`Retry-After`). An earlier refusal would therefore save no work.
+ * The longest wait of a call with a deadline, in milliseconds. If a call is refused, its client may call again after at
+ * most this time (`Retry-After`), so an earlier refusal would save no work.
  */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 

@@ -271,7 +271,8 @@ function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Intercept
 function complete(req: object): object {
   if (req instanceof CallRequest) return req;
   const { call } = req as Partial<CallRequest>;
-  if (!call) throw new TypeError("an interceptor must pass on its request or a spread copy of the request");
+  if (!call)
+    throw new TypeError("an interceptor must pass on the request that it receives, or a spread copy of this request");
   // If an earlier interceptor copied the request, `complete` has already added `url` and `signal`.
   if ("url" in req && "signal" in req) return req;
   return { url: call.request.url(), signal: call.signal, ...req };
