@@ -65,7 +65,10 @@ const SAID: readonly (readonly [string, Buffer])[] = [
     "half a body",
     Buffer.concat([HELLO, requestHeaders(1, { ":path": "/" }), frame(FRAME.data, 0, 1, Buffer.alloc(100))]),
   ],
-  ["a protocol violation", Buffer.concat([HELLO, frame(FRAME.data, FLAG.endStream, 2, Buffer.alloc(10))])],
+  [
+    "a frame that violates the protocol",
+    Buffer.concat([HELLO, frame(FRAME.data, FLAG.endStream, 2, Buffer.alloc(10))]),
+  ],
 ];
 
 // On Deno, most of these bytes do not arrive before the reset, so the server creates no session. If it created a
@@ -114,7 +117,7 @@ const ENDINGS: readonly (readonly [string, (tcp: Socket, socket: Socket) => void
   ["closes", (_tcp, socket) => void socket.resume().end()],
 ];
 
-// Deno is excluded, because it keeps memory of these sessions (see above).
+// Deno is excluded, because Deno keeps memory of broken sessions (see the comment above).
 const ON_NODE = VARIANTS.filter(({ runtime }) => runtime === "node");
 
 describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS $secure:", ({ secure, tls }) => {

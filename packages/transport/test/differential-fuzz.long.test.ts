@@ -15,7 +15,7 @@ beforeAll(() => {
 });
 afterAll(() => pair.close());
 
-it(`answers ${numRuns} generated and mutated requests like Connect's adapter (seed ${seed})`, {
+it(`the port answers ${numRuns} generated and mutated requests like Connect's adapter (seed ${seed})`, {
   timeout: 600_000,
 }, async () => {
   let [served, refused] = [0, 0];

@@ -23,22 +23,24 @@ function excerpt(outcome: Outcome, like: Excerpt): Excerpt {
   return Object.fromEntries(Object.entries(all).filter(([what]) => what in like));
 }
 
-it.each(KNOWN_DIFFERENCES)("the port $name. $reason", async ({ requests, ours, connect }) => {
-  vi.spyOn(console, "error").mockReturnValue();
-  expect(requests.length).toBeGreaterThan(0);
-  const outcomes = await Promise.all(
-    requests.map(async (request) => {
-      const own = await openPair();
-      const outcome = await own.exchange(request);
-      await own.close();
-      return outcome;
-    }),
-  );
-  for (const outcome of outcomes) {
-    expect(excerpt(outcome.ours, ours)).toEqual(ours);
-    expect(excerpt(outcome.connect, connect)).toEqual(connect);
-  }
-});
+for (const { name, reason, requests, ours, connect } of KNOWN_DIFFERENCES) {
+  it(`the port ${name}. ${reason}`, async () => {
+    vi.spyOn(console, "error").mockReturnValue();
+    expect(requests.length).toBeGreaterThan(0);
+    const outcomes = await Promise.all(
+      requests.map(async (request) => {
+        const own = await openPair();
+        const outcome = await own.exchange(request);
+        await own.close();
+        return outcome;
+      }),
+    );
+    for (const outcome of outcomes) {
+      expect(excerpt(outcome.ours, ours)).toEqual(ours);
+      expect(excerpt(outcome.connect, connect)).toEqual(connect);
+    }
+  });
+}
 
 describe("the port compared with Connect's adapter", () => {
   const form = FORMS.find(({ name }) => name === "connect binary over HTTP/2") as Form;
@@ -75,7 +77,7 @@ describe("the port compared with Connect's adapter", () => {
     await pair.close();
   });
 
-  it("replaces all response headers by those of an interceptor; Connect keeps every second old header, and one cookie", async () => {
+  it("sends only the response headers that an interceptor returns; Connect also sends some of the earlier headers", async () => {
     const pair = await openPair();
     const headers = [
       ["set-cookie", "a=1"],

@@ -108,8 +108,8 @@ class Messages {
 
   of(desc: DescMessage, depth: number): fc.Arbitrary<object> {
     const wellKnown = this.#wellKnown[desc.typeName];
-    // An Any has a JSON form only if its type is registered.
     if (wellKnown) return wellKnown;
+    // An Any has a JSON form only if its type is registered.
     if (desc.typeName === "google.protobuf.Any") return fc.constant(create(desc));
     const key = `${depth} ${desc.typeName}`;
     const known = this.#known.get(key);

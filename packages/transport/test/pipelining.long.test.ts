@@ -44,7 +44,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect((await memory()).served - served).toBe(1);
   });
 
-  it("are served after a long answer that is still being written, even if the requests are long", async () => {
+  it("are served even if they arrive while the server still writes a long answer", async () => {
     const raw = await dial();
     const length = 12 * MIB;
     raw.push(request(length));
@@ -112,7 +112,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(20 * MIB);
   });
 
-  it("take little memory if the server refuses them behind an unread answer", async () => {
+  it("take little memory if the server refuses them while an earlier answer is unread", async () => {
     const raws = await Promise.all(Array.from({ length: 4 }, dial));
     for (const raw of raws) raw.push(request(12 * MIB));
     await waitFor("the answers begin", () => raws.every((raw) => raw.received().length > 0));

@@ -81,7 +81,7 @@ describe.each(RUNTIMES)("a port with unread responses, on %s,", (runtime) => {
     // The responses have 80 MB on Node, and 20 MB on Deno.
     const count = runtime === "node" ? 40 : 10;
     for (let i = 0; i < count && !session.closed; i++) held.push(await getUnread(session, NON_READER, 2_000_000));
-    await waitFor("a stream of the client that does not read is reset", () => held.some(({ closed }) => closed));
+    await waitFor("the server resets a stream of the non-reading client", () => held.some(({ closed }) => closed));
     slow.on("data", ({ byteLength }: Buffer) => (read += byteLength));
     slow.resume();
     await new Promise((resolve) => slow.once("close", resolve));

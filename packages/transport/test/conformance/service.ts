@@ -30,7 +30,7 @@ class ConformanceService {
     this.#schemas = schemas;
   }
 
-  /** Returns the only response to all messages of a call. The first message defines this response. */
+  /** Returns one response to all messages of a call. The first message defines the response. */
   async unary(requests: readonly UnaryRequest[], context: HandlerContext) {
     const definition = requests[0]?.responseDefinition;
     const requestInfo = this.#requestInfo(requests, context);

@@ -43,7 +43,8 @@ export async function exchangeAlike(pair: Pair, request: RawRequest): Promise<Ou
   if (found && !KNOWN_DIFFERENCES.some(({ covers }) => covers(request, { ours, connect }))) {
     throw new Error(JSON.stringify({ found, request: printable(request) }, undefined, 2));
   }
-  // On both servers, Connect handles streams. If Connect cannot encode an error, Connect does not answer.
+  // Only a stream may have no answer. On both servers, Connect handles streams, and does not answer if it cannot encode
+  // an error.
   if (ours.end === "nothing came" && !request.target.includes("/Watch"))
     throw new Error(`no answer to ${JSON.stringify(printable(request))}`);
   return ours;

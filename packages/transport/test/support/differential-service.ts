@@ -49,7 +49,6 @@ export function plain(
   return create(PlainSchema, { ...init, script: scriptText(init.script) });
 }
 
-/** Formats a script for the field `script` of a message. */
 export function scriptText(script: Script | undefined): string {
   return script === undefined ? "" : JSON.stringify(script);
 }

@@ -78,7 +78,6 @@ async function servesByItsListeners(server: Server, event: "connection" | "secur
   return served.join() === "true";
 }
 
-/** Opens a node:http2 stream whose client sends `body`. */
 async function openedStream(body = "") {
   const server = createHttp2Server();
   server.listen(0, "127.0.0.1");

@@ -210,7 +210,6 @@ function endsInHeader(body: Uint8Array): boolean {
   return last > 0 && lengths.reduce((sum, length) => sum + HEADER_BYTES + length, HEADER_BYTES) === body.byteLength;
 }
 
-/** Returns the lengths in the headers of a body's envelopes. */
 function lengthsOf(body: Uint8Array): number[] {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const lengths: number[] = [];
