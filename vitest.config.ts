@@ -43,23 +43,23 @@ export default defineConfig(({ mode }) => {
       isolate: false,
     }),
     project("long", { include: [LONG, ...MATRICES], provide: { matrixShare: "the rest" }, isolate: false }),
-    // These tests wait for failovers. They need the whole machine for their load.
+    // These two projects run together, after all other projects. The tests of faults mostly wait for failovers. The
+    // attacks measure the CPU time and memory of single processes.
     project("faults", {
       include: isShort ? ["test/faults/{events,history}.test.ts"] : ["test/faults/*.test.ts"],
       provide: { isShort },
-      maxWorkers: 1,
+      maxWorkers: 3,
       disableConsoleIntercept: true,
       sequence: { groupOrder: 1 },
     }),
-    // These tests measure CPU time and memory, so no other project may run at the same time.
     project("attacks", {
       include: [ATTACKS],
       provide: { isShort },
       testTimeout: 400_000,
-      maxWorkers: 2,
+      maxWorkers: 3,
       // Attacks that only wait run at the same time.
       maxConcurrency: 8,
-      sequence: { groupOrder: 2 },
+      sequence: { groupOrder: 1 },
     }),
     // The first compilation by Go takes minutes.
     project("go", { include: ["test/go/*.test.ts"], testTimeout: 900_000 }),

@@ -1,4 +1,5 @@
 import { Random } from "@user-group-service/testing/random";
+import { repeat } from "@user-group-service/testing/repeat";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
@@ -51,16 +52,14 @@ describeWithRedis("an environment that was deleted and created again under load"
         return { teamIds, tokens, sessions, apiToken: issued.token, events };
       };
 
-      /** Whether the calls on both workers must stop. */
-      let isOver = false;
-      const load = Array.from({ length: 6 }, async (_, i) => {
-        while (!isOver) {
+      const load = repeat(
+        Array.from({ length: 6 }, (_, i) => async () => {
           const { groups } = grpcClients(i % 2 === 0 ? steady : other);
           const userGroupId = `group ${Math.floor(Math.random() * 60)}`;
           await groups.getUserGroup({ userGroupId }).catch(() => {});
           await groups.updateUserGroup({ userGroupId, name: `${i}` }).catch(() => {});
-        }
-      });
+        }),
+      );
       const kill = async () => {
         if (random.pick([true, false])) {
           await redis.kill();
@@ -113,8 +112,7 @@ describeWithRedis("an environment that was deleted and created again under load"
         for (const { id } of auditEvents) expect(former.events).not.toContain(id);
         expect(auditEvents.length).toBeGreaterThan(0);
       }
-      isOver = true;
-      await Promise.all(load);
+      await load.end();
     },
   );
 });

@@ -1,6 +1,7 @@
 import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { http1 } from "@user-group-service/testing/http";
+import { repeat } from "@user-group-service/testing/repeat";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
@@ -51,21 +52,12 @@ async function refuses(server: TestServer, { token }: { readonly token: string }
 function callsOn(server: TestServer) {
   const { groups } = grpcClients(server);
   const tokens = new Set<string>();
-  let isOver = false;
   const run = async () => {
-    while (!isOver) {
-      const answer = await groups.getUserGroup({ userGroupId: "steady" }).catch(() => undefined);
-      if (answer?.userGroup) tokens.add(answer.userGroup.token);
-    }
+    const answer = await groups.getUserGroup({ userGroupId: "steady" }).catch(() => undefined);
+    if (answer?.userGroup) tokens.add(answer.userGroup.token);
   };
-  const running = Promise.all(Array.from({ length: 4 }, run));
-  return {
-    tokens,
-    end() {
-      isOver = true;
-      return running;
-    },
-  };
+  const calls = repeat(Array.from({ length: 4 }, () => run));
+  return { tokens, end: () => calls.end() };
 }
 
 describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtime) => {

@@ -17,12 +17,6 @@ interface Target {
  */
 const LOOPS = 8;
 
-/**
- * Maximum pause of a loop between two calls, in milliseconds. Because of the pauses, connections are sometimes idle for
- * a short time.
- */
-const LONGEST_PAUSE_MS = 8;
-
 /** Calls that read and change groups repeatedly. If a call fails, it is counted, and is not repeated. */
 export interface SteadyCalls {
   answered(): number;
@@ -61,10 +55,8 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
       }
     };
   };
-  const calls = repeat(
-    Array.from({ length: LOOPS }, (_, i) => loop(i)),
-    LONGEST_PAUSE_MS,
-  );
+  // Because of the pauses between calls, connections are sometimes idle for a short time.
+  const calls = repeat(Array.from({ length: LOOPS }, (_, i) => loop(i)));
   return {
     faults,
     answered: () => answered,

@@ -153,7 +153,7 @@ function call(servers: readonly TestServer[]) {
       await calls[kind]().catch(() => failed[kind]++);
     });
   });
-  const calls = repeat(loops, 20);
+  const calls = repeat(loops, 100);
   closeLater(() => calls.end());
   return {
     tokens,

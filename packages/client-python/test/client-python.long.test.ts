@@ -146,7 +146,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     const [code = ""] = blocks("python").filter((block) => block.includes("AsyncClient("));
     writeFileSync(program, imports + code.replaceAll("http://127.0.0.1:8080", server.url));
     const env = { ...process.env, API_TOKEN: server.tokens.customer };
-    for (let i = 0; i < 30; i++) await run(python, ["-W", "error", program], { cwd: folder, env });
+    for (let i = 0; i < 10; i++) await run(python, ["-W", "error", program], { cwd: folder, env });
   });
 
   it.skipIf(redisUrl === undefined)(`loses none of ${CALLS} calls while the service restarts`, async () => {

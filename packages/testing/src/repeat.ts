@@ -8,9 +8,10 @@ export interface Repeated {
 
 /**
  * Starts a loop for each call. Each loop repeats its call, and waits for a random time of at most `longestPauseMs`
- * after each repetition. If a call fails, its loop continues.
+ * after each repetition, so that the calls leave CPU time to the operation that a test waits for. If a call fails, its
+ * loop continues.
  */
-export function repeat(calls: readonly (() => Promise<unknown>)[], longestPauseMs = 6): Repeated {
+export function repeat(calls: readonly (() => Promise<unknown>)[], longestPauseMs = 40): Repeated {
   const failures: string[] = [];
   let isEnding = false;
   const loops = calls.map(async (call) => {

@@ -11,7 +11,7 @@ import type { TalkPortOptions } from "./talk-ports.ts";
  * require no token. All other methods require a token. The endpoint `/talk` calls `Tell`. The endpoint `/large` returns
  * about 150 KB, like `/metrics` of the service.
  */
-const { tls, authorization, maxConnections } = JSON.parse(process.argv[2] ?? "") as TalkPortOptions;
+const { tls, authorization, ...limits } = JSON.parse(process.argv[2] ?? "") as TalkPortOptions;
 const { look, tell, watch } = TalkService.method;
 const isOpen = (method: DescMethod) => method === look || method === watch;
 const MAX_BYTES = 1024 * 1024;
@@ -63,7 +63,7 @@ const server = await serveNode(
       ["/talk", { protocolName: "talk", methods: new Map(["GET", "PUT", "POST"].map((name) => [name, telling])) }],
     ]),
     cors: { origins: ["https://a.example"], requestHeaders: [], responseHeaders: [] },
-    limits: { maxConnections, streams: { max: 1000, lifetimeMs: 600_000 } },
+    limits: { ...limits, streams: { max: 1000, lifetimeMs: 600_000 } },
     onError: (error) => console.log(JSON.stringify({ level: "error", msg: String(error) })),
   },
   {

@@ -3,7 +3,7 @@ import { collectable } from "@user-group-service/testing/process-usage";
 import type { OwnPortOptions } from "./own-ports.ts";
 import { startPort } from "./start-port.ts";
 
-export interface TalkPortOptions extends Pick<OwnPortOptions, "tls" | "maxConnections"> {
+export interface TalkPortOptions extends Pick<OwnPortOptions, "tls" | "maxConnections" | "deadSessionCheckMs"> {
   readonly authorization: string;
 }
 
@@ -25,7 +25,7 @@ export const PATHS = {
   large: "/large",
 } as const;
 
-export const startTalk: StartSubject<Pick<TalkPortOptions, "maxConnections">> = async (
+export const startTalk: StartSubject<Pick<TalkPortOptions, "maxConnections" | "deadSessionCheckMs">> = async (
   place,
   certificates,
   options,
