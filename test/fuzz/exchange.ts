@@ -10,7 +10,7 @@ import {
   settings,
 } from "@user-group-service/testing/http2-frames";
 
-/** A valid exchange. It consists of the bytes that the client sends, and the number of responses that must arrive. */
+/** Valid requests on one connection, as bytes, and the number of expected responses. */
 export interface Exchange {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";
@@ -35,7 +35,7 @@ export interface Ask {
   readonly isEndless?: true;
 }
 
-/** Returns all exchanges of the corpus. The first three requests must carry a valid token. */
+/** Returns the exchanges that the fuzzer splits and mutates. The first three of `asks` must carry a valid token. */
 export function exchangesOf(asks: readonly Ask[]): Exchange[] {
   const single = asks.flatMap((ask) => [http1([ask]), http1([ask], { isChunked: true }), http2([ask])]);
   const [first, second, third] = asks as readonly [Ask, Ask, Ask];
@@ -90,7 +90,7 @@ export function callsOf({ path, proto, json, authorization }: Method): Ask[] {
   ];
 }
 
-/** Returns two calls. They differ only in the token: the first has a valid token, the second has no token. */
+/** Returns the same call twice: first with a valid token, then without a token. */
 export function withAndWithout(
   authorization: string,
   { name, path, type, body, more = [] }: { name: string; path: string; type: string; body: Buffer; more?: Fields },

@@ -26,8 +26,8 @@ interface Plan {
   /** Seed of the random numbers. The same seed gives the same scripts. */
   readonly seed: number;
   /**
-   * Number of the batch to replay, from 1. The fuzzer plays copies of each script, and then the whole batch. If
-   * undefined, the fuzzer plays all batches.
+   * Number of the batch to replay. The first batch is 1. The fuzzer plays copies of each script, and then the whole
+   * batch. If undefined, the fuzzer plays all batches.
    */
   readonly batch: number | undefined;
   readonly isEnding: () => boolean;

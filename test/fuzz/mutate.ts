@@ -52,7 +52,7 @@ function mutate(random: Random, corpus: readonly Exchange[]): Script {
   return { name: exchange.name, protocol: exchange.protocol, steps: ended(random, paused) };
 }
 
-/** Adds a step that ends or resets the connection at a random point. In one of four cases, adds no step. */
+/** Ends or resets the connection after a random step, and drops later steps. In one of four cases, changes nothing. */
 function ended(random: Random, steps: readonly Step[]): Step[] {
   const how = random.below(4);
   if (how === 0) return [...steps];
@@ -61,7 +61,7 @@ function ended(random: Random, steps: readonly Step[]): Step[] {
   return [...steps.slice(0, at), { kind }];
 }
 
-/** Splits bytes into packets. There can be one packet, one per piece, one per random part, or one per byte. */
+/** Returns the bytes as one packet, or splits them into the pieces, at random positions, or into single bytes. */
 function packets(random: Random, bytes: Buffer, pieces: readonly Buffer[]): Buffer[] {
   const how = random.below(10);
   if (how < 5 || bytes.length === 0) return [bytes];
@@ -107,7 +107,7 @@ const insert = inPiece((random, piece) => {
   return Buffer.concat([piece.subarray(0, at), text, piece.subarray(at)]);
 });
 
-/** Strings with a special meaning in HTTP/1.1 or HTTP/2. */
+/** Strings with a special meaning in HTTP, URLs or JSON. */
 const TEXTS = [
   ...[
     "\r\n",
@@ -193,13 +193,13 @@ const changeFrame = inPiece((random, piece) => {
       );
       break;
     default:
-      // Makes the padding as long as the payload, or longer.
+      // Sets the flag PADDED. The first byte of the payload then is the length of the padding.
       piece.writeUInt8(piece.readUInt8(4) | 8, 4);
   }
   return piece;
 });
 
-/** Inserts a frame that is valid between any two frames. */
+/** Inserts a frame with a correct length field. The frame may be invalid at its position. */
 const addFrame: Change = (random, pieces) => {
   const stream = random.pick([0, 1, 1, 3, 5, 23, 2, 0x7fffffff]);
   const made = random.pick([

@@ -3,11 +3,12 @@ import { openWire } from "@user-group-service/testing/attacks/wire";
 import { FLAG, FRAME, FrameReader } from "@user-group-service/testing/http2-frames";
 import { pause } from "@user-group-service/testing/wait";
 
+/** The steps of the fuzzer on one connection. */
 export interface Script {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";
   readonly steps: readonly Step[];
-  /** Number of responses that the server must send. Undefined if the exchange is invalid. */
+  /** Number of responses that the server must send. Undefined if the exchange is mutated. */
   readonly answers?: number;
 }
 
@@ -31,7 +32,7 @@ const PATIENCE_MS = 20_000;
 /** Maximum wait for a response to an invalid exchange, in milliseconds. Such a response may never arrive. */
 const LINGER_MS = 30;
 
-/** Runs a script on its own connection. @returns a failure if expected responses did not arrive */
+/** Runs a script on its own connection. @returns a description of the failure. Undefined if there is no failure */
 export async function play(url: string, script: Script): Promise<string | undefined> {
   const wire = await Promise.race([openWire(url, script.protocol).catch(() => {}), pause(PATIENCE_MS)]);
   if (!wire) return "the connection could not be opened";
