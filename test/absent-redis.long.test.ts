@@ -36,7 +36,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
   };
 
   it.each([1, 3])(
-    "is alive, logs once that it waits for Redis, and serves calls after Redis has started (WORKERS=%i)",
+    "responds to /healthz, logs once that it waits for Redis, and serves calls after Redis starts (WORKERS=%i)",
     async (workers) => {
       const redis = await absentRedis();
       const server = await launched(redis.url, { WORKERS: String(workers) });
@@ -72,18 +72,22 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
   );
 
   it.each([
-    ["a wrong password", {}, /refuses the user or password/],
-    ["another key", { TOKEN_KEYS: tokenKey("test", 8) }, /TOKEN_KEYS has another key under the id test/],
-    ["another layout", {}, /layout 99/],
-  ])("exits if it finds %s after Redis has started", async (what, env: { [name: string]: string }, text) => {
+    ["the password is wrong", {}, /refuses the user or password/],
+    [
+      "TOKEN_KEYS has another key under a known id",
+      { TOKEN_KEYS: tokenKey("test", 8) },
+      /TOKEN_KEYS has another key under the id test/,
+    ],
+    ["the data has an unsupported layout", {}, /layout 99/],
+  ])("exits after Redis has started if %s", async (what, env: { [name: string]: string }, text) => {
     const password = "right-password-0001";
     const redis = await newRedis(DURABLE);
     const before = await launched(redis.url);
     await waitFor("the server is ready", () => says(before, "listening").length === 1);
     await before.stop();
-    if (what === "another layout") await newOperator(redis).set("ug:format", "99");
+    if (what === "the data has an unsupported layout") await newOperator(redis).set("ug:format", "99");
     await redis.kill();
-    const isWrong = what === "a wrong password";
+    const isWrong = what === "the password is wrong";
     const server = await launched(isWrong ? redis.url.replace("://", "://:wrong-password-0001@") : redis.url, env);
     await isAlive(server);
     await redis.restart(isWrong ? ["--requirepass", password] : []);
@@ -93,7 +97,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     expect(says(server, "listening")).toEqual([]);
   });
 
-  it("is not ready until it has checked the data, even if Redis hangs during the check", async () => {
+  it("is not ready while Redis hangs during the data check, and exits if the check then fails", async () => {
     const redis = await newRedis();
     const before = await launched(redis.url);
     await waitFor("the server is ready", () => says(before, "listening").length === 1);

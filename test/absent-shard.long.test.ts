@@ -21,7 +21,7 @@ async function newShards(): Promise<{
   const masterOf = await cluster.masters();
   const format = masterOf("ug:format");
   const others = [...new Set(Array.from({ length: 100 }, (_, i) => masterOf(`${i}`)))].filter((one) => one !== format);
-  // The first master in the list is the master that stores the layout number.
+  // The first master stores `ug:format`, the number of the data layout.
   const masters = [format, ...others];
   const env = (i: number) => {
     for (let n = 0; ; n++) if (masterOf(environmentKey(candidateOf(`e${n}/`, 0))) === masters[i]) return `e${n}`;
@@ -79,7 +79,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
 });
 
 describeWithRedis("a server that starts while a shard is unavailable", () => {
-  it("exits if the shard returns with data of another layout", async () => {
+  it("exits if the shard becomes available with an unsupported data layout", async () => {
     const { url, masters, env } = await newShards();
     const settings = { REDIS_TIMEOUT: "1s", API_TOKENS: `${env(1)}=${TOKENS[1]}` };
     const [format] = masters as [TestRedis];

@@ -55,7 +55,7 @@ describeMatrix((place, row) => {
       expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND" });
     });
 
-    it("reports the missing token if the request also has other errors", async () => {
+    it("reports only the missing API token, even if the request has other errors", async () => {
       const { client } = place;
       const { fields } = await failureOf(client.getUserGroup({ userGroupId: "" }, {}));
       expect(fields).toMatchObject({ code: "unauthenticated", violations: [] });
@@ -82,7 +82,7 @@ describeMatrix((place, row) => {
   });
 
   describe("environments", () => {
-    it("can use the same ids for different groups", async () => {
+    it("two environments can use the same id for different groups", async () => {
       const { client, reference, as } = place;
       const userGroupId = newId();
       const tokens = new Set<string>();
@@ -106,7 +106,7 @@ describeMatrix((place, row) => {
       expect(group).toMatchObject({ name: "one", mapping: { name: "one" } });
     });
 
-    it("cannot read or change the groups and tokens of another environment", async () => {
+    it("an API token cannot read or change the groups and tokens of another environment", async () => {
       const { client, reference, as } = place;
       const userGroupId = newId();
       const { group } = await reference.getUserGroup({ userGroupId, name: "Mine" }, as.customer);

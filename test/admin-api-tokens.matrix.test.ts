@@ -36,7 +36,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
   describe.each(clientsOfRun(ADMIN_CLIENTS))("over $name", (options) => {
     const admin = suiteAdmins(server, options);
 
-    it("are described by GetCaller", async () => {
+    it("GetCaller returns the id, role, environment and expiry time of the API token", async () => {
       const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
       for (const role of ["resolve", "read", "manage", "admin"] as const) {
         const { token, id } = await issueToken(server, role);
@@ -57,7 +57,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       expect(await failureOf(admin(newApiToken()).getCaller({}))).toEqual(REFUSED);
     });
 
-    it("can be looked up by their secrets, and no response contains a secret", async () => {
+    it("API tokens can be looked up by their secrets, and no response contains a secret", async () => {
       const { token, id } = await issueToken(server, "read");
       const issued = await admin().lookupApiToken({ token });
       expect(issued).toMatchObject({
@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       }
     });
 
-    it("cannot set an expiry time after their own, and cannot rotate an API token that expires after them", async () => {
+    it("an API token cannot set a later expiry time than its own, or rotate an API token that expires later", async () => {
       const environment = customerOf(server);
       const expireTime = inFuture(HOUR_MS);
       const create = (by: ReturnType<typeof admin>, given: object) =>
@@ -119,8 +119,8 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // A rotation returns a new secret. If a caller could rotate a token that expires later than the caller's token,
-      // the caller would still have access after the caller's token has expired.
+      // A rotation returns a new secret. With the secret of a token that expires later, the caller would have access
+      // after the caller's token has expired.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);
@@ -133,7 +133,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       expect(await failureOf(own.rotateApiToken({ apiTokenId: id }))).toEqual(outlives);
     });
 
-    it("can be updated with a mask and rotated, and the audit trail contains these changes", async () => {
+    it("API tokens can be rotated and updated with a mask, and the audit trail contains these changes", async () => {
       const environment = customerOf(server);
       const { token, id } = await issueToken(server, "admin");
       const update = (given: object) => admin().updateApiToken({ environment, apiTokenId: id, ...given });
@@ -187,9 +187,9 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       expect(await failureOf(admin().rotateApiToken(unknown))).toEqual(NOT_FOUND);
     });
 
-    it("can be listed by creator and role, and can be revoked together with all API tokens that they issued", async () => {
-      // Use a new environment. After the test has revoked issued tokens, API tokens of the environment cannot issue
-      // other tokens for some seconds.
+    it("API tokens can be listed by creator and role, and revoked together with all API tokens that they issued", async () => {
+      // Use a new environment. After a request with `revokeIssued`, no API token of the environment can create API
+      // tokens for some seconds.
       const own = { url: server.url, environment: newName() };
       const environment = customerOf(own);
       await admin().createEnvironment({ environment });
@@ -224,7 +224,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
     });
   });
 
-  it("can be changed only in their own environment", async () => {
+  it("an API token can be changed only in its own environment", async () => {
     const own = adminOf(server.url, (await issueToken(server, "admin")).token);
     const { id } = await issueToken(server, "read");
     const environment = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
@@ -237,7 +237,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
     }
   });
 
-  it("can be listed by the time of their last use", async () => {
+  it("API tokens can be listed by the time of their last use", async () => {
     const environment = customerOf(server);
     const [used, unused] = [await issueToken(server, "resolve"), await issueToken(server, "resolve")];
     await adminOf(server.url, used.token).getCaller({});
@@ -257,7 +257,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
 });
 
 describeWithRedis("changes of API tokens", () => {
-  it("take effect on other workers without waiting for API_TOKEN_CACHE", async () => {
+  it("take effect on other workers before API_TOKEN_CACHE has elapsed", async () => {
     const redis = await newRedis();
     const options = { redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } };
     const one = await newServer(options);

@@ -51,7 +51,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(after?.tokenCreateTime).toEqual(after?.lastRotationTime);
   });
 
-  it("looks up the group of a token or viewer session only in the environment of the caller, and does not return the token", async () => {
+  it("finds the group of a token or viewer session only in the caller's environment, and does not return the token", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId, name: "N" });
     const token = userGroup?.token ?? "";
@@ -101,7 +101,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(tooLong)).code).toBe("InvalidArgument");
   });
 
-  it("deletes a group by id with a matching etag, or by token, but rejects an id together with a token", async () => {
+  it("deletes a group by id and etag or by token, and rejects a request that has both an id and a token", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId });
     const { userGroup: changed } = await own().groups.updateUserGroup({ userGroupId, name: "N" });
@@ -210,7 +210,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(exported[0]?.apiEnvironmentTag).toBe(ApiEnvironmentTag.CUSTOMER);
   });
 
-  it("exports tokens on request, and records the exported groups in the audit trail", async () => {
+  it("exports tokens only on request, and records each such export in the audit trail", async () => {
     const prefix = `${newId()} ,`;
     const groups = await Promise.all([1, 2, 3].map((i) => own().groups.getUserGroup({ userGroupId: prefix + i })));
     const tokens = groups.map(({ userGroup }) => userGroup?.token);
@@ -265,7 +265,7 @@ describeServers((server) => {
     );
   });
 
-  it("records one audit event with the changed fields for each change of a group, and none for a call without a change", async () => {
+  it("records one audit event with the changed fields for each change of a group, and none if nothing changes", async () => {
     const admin = adminOf(server.url, adminToken.text);
     const [a, b] = [newId(), newId()];
     const token = newToken();

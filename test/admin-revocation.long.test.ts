@@ -59,8 +59,8 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
   const refusedBy = (server: TestServer, token: string) =>
     waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   /**
-   * Repeats an action until both workers were subscribed during the whole action. A subscription can end, for example
-   * because Redis froze for a second. In this case, the worker clears its cache, and the result would prove nothing.
+   * Repeats an action until both workers are subscribed to revocations during the whole action. If a subscription ends,
+   * for example because Redis froze for a second, the worker clears its cache. The result would then prove nothing.
    */
   async function whileSubscribed<T>(make: () => Promise<T>): Promise<T> {
     const subscribers = async () => {
@@ -75,7 +75,7 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     }
   }
 
-  it("are rejected by every worker without waiting for API_TOKEN_CACHE", async () => {
+  it("every worker rejects a revoked API token before API_TOKEN_CACHE has elapsed", async () => {
     for (let i = 0; i < 5; i++) {
       const { token, id, one, two } = await cachedToken();
       const other = await cachedToken();
@@ -86,7 +86,7 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     }
   });
 
-  it("stay valid on a worker that has cached them, until this worker receives the revocation", async () => {
+  it("a worker accepts a cached API token until it receives the revocation", async () => {
     const { token, one, two, outcomes } = await whileSubscribed(async () => {
       const cached = await cachedToken();
       await endSilently(operator, cached.token);
@@ -98,7 +98,7 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     for (const server of [one, two]) await refusedBy(server, token);
   });
 
-  it("are rejected by a worker that had no subscription during the revocation", async () => {
+  it("a worker that had no subscription during the revocation rejects the API token", async () => {
     const { token, one, two } = await cachedToken();
     const key = await keyOfApiToken(operator, token);
     // Close the subscriptions and delete the token in one transaction, so that no worker receives the revocation.
@@ -111,7 +111,7 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     await refusedBy(one, next.token);
   });
 
-  it("are rejected after a revocation that is concurrent with calls", async () => {
+  it("a revoked API token is rejected even if calls were in flight during the revocation", async () => {
     const [one, two] = [both[0], both[1]];
     const issued = await Promise.all(Array.from({ length: 20 }, () => issueToken(one, "resolve")));
     await Promise.all(
@@ -126,7 +126,7 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     for (const { token } of issued) for (const server of [one, two]) await refusedBy(server, token);
   });
 
-  it("cause one read of Redis, even if many calls have the same unknown API token", async () => {
+  it("many calls with the same unknown API token cause only one Redis read", async () => {
     const one = both[0];
     const known = await issueToken(one, "resolve");
     const made = await whileSubscribed(async () => {
@@ -158,19 +158,19 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
     return { redis, server, ...issued };
   };
 
-  it("limits how long a worker accepts a revoked API token if the revocation is not published", async () => {
+  it("API_TOKEN_CACHE limits how long a worker accepts a revoked API token if the revocation is not published", async () => {
     const { redis, server, token } = await start("1s");
     await endSilently(newOperator(redis), token);
     await waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   });
 
-  it("set to 0s rejects a revoked API token immediately, even if the revocation is not published", async () => {
+  it("API_TOKEN_CACHE=0s rejects a revoked API token immediately, even if the revocation is not published", async () => {
     const { redis, server, token } = await start("0s");
     await endSilently(newOperator(redis), token);
     expect(await attempt(server, token)).toBe(REFUSED);
   });
 
-  it("limits how long a worker accepts cached API tokens while Redis is unavailable", async () => {
+  it("API_TOKEN_CACHE limits how long a worker accepts cached API tokens while Redis is unavailable", async () => {
     const { redis, server, token } = await start("2s", { REDIS_TIMEOUT: "1s" });
     redis.freeze();
     // The service needs no Redis to check a token of the setting API_TOKENS.
@@ -184,7 +184,7 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
     expect(await failureOf(change)).toEqual({ code: "Unavailable", reason: "STORE_UNAVAILABLE" });
   });
 
-  it("limits how long a worker accepts a revoked API token if Redis forbids SUBSCRIBE, and logs a warning", async () => {
+  it("API_TOKEN_CACHE limits how long a worker accepts a revoked API token if Redis forbids SUBSCRIBE", async () => {
     const redis = await newRedis();
     await newOperator(redis).acl("SETUSER", "narrow", "on", ">secret", "~ug:*", "resetchannels", "+@all");
     const url = redis.url.replace("//", "//narrow:secret@");
@@ -209,7 +209,7 @@ describeWithRedis("workers of one port", () => {
     const operator = newOperator(redis);
     await waitForSubscriptions(operator, 2);
     const { token, id } = await issueToken(server, "resolve");
-    // Each call opens a new connection, so the calls reach all workers in turn.
+    // Each call opens a new connection, so the calls reach both workers.
     const outcomes = () => Promise.all(Array.from({ length: 6 }, () => attempt(server, token)));
     expect(new Set(await outcomes())).toEqual(new Set([ACCEPTED]));
     await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });

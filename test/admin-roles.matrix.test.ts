@@ -13,10 +13,7 @@ import { clientsOfRun } from "./support/matrix.ts";
 import { sharedServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
-/**
- * Maps each method to the role that it requires. This list does not use the list in the code, so the test finds a wrong
- * role in the code. If a method is missing here, the test fails.
- */
+/** Maps each method to its required role. Does not use `ACCESS`, so that the test finds a wrong role in `ACCESS`. */
 const NEEDED: { readonly [method: string]: "open" | "any" | "resolve" | "read" | "manage" | "admin" | "root" } = {
   "usergroup.v1.UserGroupService.GetUserGroup": "read",
   "usergroup.v1.UserGroupService.UpdateUserGroup": "manage",
@@ -151,7 +148,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
       }
     }
 
-    it.each(CALLERS)("%s may call the methods of its role, and no other methods", async (caller) => {
+    it.each(CALLERS)("the caller %s may call all methods of its role, and no other methods", async (caller) => {
       const verdicts: { [method: string]: string } = {};
       for (const method of ACCESS.keys()) verdicts[nameOf(method)] = await attempt(method, caller);
       const expected = [...ACCESS.keys()].map((method) => [nameOf(method), verdict(caller, nameOf(method))] as const);
@@ -159,7 +156,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     });
   });
 
-  it.each(CALLERS)("%s may use the REST paths of its role, and no other paths", async (caller) => {
+  it.each(CALLERS)("the caller %s may use all REST paths of its role, and no other paths", async (caller) => {
     const endpoints = [...VERBS].map(([verb, { method }]) => ["/api/user", verb, method] as const);
     for (const [path, verb, method] of [
       ...endpoints,
@@ -184,7 +181,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     }
   });
 
-  it("a role that is too low is reported if the request also has other errors", async () => {
+  it("an insufficient role is reported even if the request body is invalid", async () => {
     const path = "/usergroup.v1.UserGroupService/UpdateUserGroup";
     const headers = { ...headersOf("read"), "content-type": "application/json" };
     const answer = await fetch(server.url + path, { method: "POST", headers, body: "no JSON" });
@@ -192,7 +189,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     expect(await answer.json()).toMatchObject({ code: "permission_denied" });
   });
 
-  it("role read returns existing groups, and does not create a missing group", async () => {
+  it("GetUserGroup with role read returns existing groups, and does not create a missing group", async () => {
     const reader = grpcClients(server, tokens.read ?? "");
     const missing = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
     const userGroupId = "read, not created";

@@ -21,7 +21,7 @@ const millis = (time: Timestamp | undefined) => time && timestampDate(time).getT
 describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = suiteAdmins(server, options);
 
-  it("creates an environment and its API tokens, which work only in this environment and only until their revocation", async () => {
+  it("creates an environment and an API token, which works only in this environment and only until its revocation", async () => {
     const name = newName();
     const environment = { name, tag: ApiEnvironmentTag.TESTING };
     const before = Date.now();
@@ -81,7 +81,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
   });
 
-  it("reports the size of an environment, deletes a non-empty environment only with force, and creates the environment again", async () => {
+  it("reports the size of an environment, deletes a non-empty environment only with force, and can then create it again", async () => {
     const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
     const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
     expect(await failureOf(admin().getEnvironment({ environment }))).toEqual(missing);

@@ -17,7 +17,7 @@ import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const RESOLVE_PATH = "/usergroup.v1.ViewerService/ResolveViewer";
 
-/** A kind of request, and the protocol in which the service responds to it. */
+/** A kind of request, and the protocol of its response. */
 interface WayIn {
   readonly name: string;
   readonly method: string;
@@ -50,7 +50,7 @@ function rpc(name: string, type: string | undefined, protocol: WayIn["protocol"]
 
 const CHALLENGE = 'Token realm="user-group-service"';
 
-/** Sends only the start of the body that the request announces. Returns the response. */
+/** Sends a request with only the first byte of its body. Returns the response. */
 function begin(url: string, way: WayIn, http: 1 | 2, headers: { readonly [name: string]: string } = {}) {
   const all = { ...(way.type !== undefined && { "content-type": way.type }), ...headers };
   return http === 1 ? beginHttp1(url, way, all) : beginHttp2(url, way, all);
@@ -111,7 +111,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     });
   }
 
-  it("the missing token is reported if the request also has other errors", async () => {
+  it("only the missing API token is reported, even if the request has other errors", async () => {
     const json = { "content-type": "application/json" };
     for (const [path, headers, way] of [
       ["/api/user", { "content-type": "text/plain" }, "rest"],
@@ -135,7 +135,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     });
   });
 
-  it("a connection stays usable after a call is rejected before its body arrives", async () => {
+  it("the service rejects a call without reading the body, and the connection stays usable", async () => {
     const body = "x".repeat(100_000);
     const head = `POST ${GET_PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n`;
     const next = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -158,7 +158,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     session.destroy();
   });
 
-  it("a client that sends Expect: 100-continue is rejected, and sends no body", async () => {
+  it("a request with Expect: 100-continue is rejected, and receives no 100 Continue", async () => {
     const session = openHttp2(server.url);
     const headers = { ":method": "PUT", ":path": "/api/user", expect: "100-continue" };
     const stream = session.request(headers, { endStream: false });

@@ -19,7 +19,7 @@ const about = (userGroupId: string, method: string, createTime: string, changedF
   return { userGroupId, method, createTime: `2026-01-31T08:00:0${createTime}Z`, changedFields };
 };
 
-it("after-restore.js revokes the token of a recreated group, and deletes a group that was not recreated", () => {
+it("after-restore.js prints a revoke command for a group that was deleted and recreated, or a delete command if it was only deleted", () => {
   const deleted = (id: string) => about(id, "DeleteUserGroup", "0");
   expect(
     commandsOf(
@@ -36,7 +36,7 @@ it("after-restore.js revokes the token of a recreated group, and deletes a group
   ]);
 });
 
-it("after-restore.js suspends or resumes a group according to its last event", () => {
+it("after-restore.js prints a suspend or resume command, depending on the last event of the group", () => {
   const command = (name: string, id: string) => `ugs group ${name} --env 'acme/Customer' -- '${id}' || [ $? -eq 3 ]`;
   const commands = commandsOf(
     ...[about("dark", "ResumeUserGroup", "0"), about("dark", "SuspendUserGroup", "1")],
@@ -50,7 +50,7 @@ it("after-restore.js suspends or resumes a group according to its last event", (
   ]);
 });
 
-it("after-restore.js prints the groups with revoked viewer sessions, and the changed signing keys", () => {
+it("after-restore.js prints comments about revoked viewer sessions and rotated signing keys", () => {
   const rotated = (actorId: string) => ({
     ...about("", "RotateSigningKey", "1", ["signing_keys"]),
     ...{ userGroupId: undefined, actorId },

@@ -7,7 +7,7 @@ import { newServer, redisUrl } from "./support/opened.ts";
 import { metricsTextOf } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-it("the audit trail keeps AUDIT_MAX_EVENTS updates, and counts and logs dropped updates", async () => {
+it("the audit trail keeps at least AUDIT_MAX_EVENTS updates, and dropped updates are counted and logged", async () => {
   const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_MAX_EVENTS: "1000" } });
   const { groups } = grpcClients(server);
   await groups.getUserGroup({ userGroupId: "a" });
@@ -43,7 +43,7 @@ it("the audit trail drops events after AUDIT_RETENTION", async () => {
 });
 
 it.each(RUNTIMES)(
-  "the audit trail contains the address from a trusted proxy, and no address that a client claims, on %s",
+  "the audit trail contains the client address that a trusted proxy reports, and no address that a client claims, on %s",
   async (runtime) => {
     const trusted = { ...ADMIN_ENV, TRUSTED_PROXIES: "127.0.0.0/8, 2001:db8::/32" };
     for (const [env, peerAddress] of [

@@ -26,7 +26,7 @@ const NO_API_TOKEN = { webhookId: "", apiTokenId: "", apiTokenRole: "", apiToken
 const ROOT = { actorId: "root", actorDisplayName: "root", role: "root" };
 
 describeClients(CLIENTS, (server, { open }) => {
-  it("the audit trail contains the actor and the request of each change", async () => {
+  it("the audit trail contains the actor, the changed fields and the request id of each change", async () => {
     const client = open(server.url);
     try {
       const headers = bearer(server.tokens.customer);
@@ -101,7 +101,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 });
 
 describeServers((server) => {
-  it("the audit trail contains the id and name of issued API tokens, even of revoked ones", async () => {
+  it("the audit trail contains the id and name of the API token of a change, even after the API token is revoked", async () => {
     const { token, id } = await issueToken(server, "manage");
     const userGroupId = newId();
     await grpcClients(server, token).groups.getUserGroup({ userGroupId });
@@ -111,7 +111,7 @@ describeServers((server) => {
     expect(await auditEventsOf(server, { actorId: id })).toMatchObject([{ userGroupId }]);
   });
 
-  it("the audit trail contains the environments of API_TOKENS, which the service creates at its start", async () => {
+  it("the audit trail records that the service created the environments of API_TOKENS at its start", async () => {
     const made = await auditEventsOf(server, { actorId: "service" });
     expect(made.map(plain)).toMatchObject([
       {
@@ -146,7 +146,7 @@ describeServers((server) => {
     }
   });
 
-  it("the audit trail contains no calls of unauthenticated callers, but the metrics count these calls", async () => {
+  it("the audit trail contains no calls that fail authentication or authorization, but the metrics count these calls", async () => {
     const labels = { grpc_method: "UpdateUserGroup", protocol: "grpc" };
     const denials = async () => {
       const value = await metricsOf(server);
@@ -161,7 +161,7 @@ describeServers((server) => {
     for (const wrong of ["x".repeat(20), newApiToken(), newUserGroupToken(), token]) {
       await failureOf(grpcClients(server, wrong).groups.updateUserGroup({ userGroupId, name: "x" }));
     }
-    // Suites of other files call this server concurrently.
+    // Suites of other files call this server concurrently, so the counts may be higher.
     const after = await denials();
     expect(after[0]).toBeGreaterThanOrEqual(before[0] + 3);
     expect(after[1]).toBeGreaterThanOrEqual(before[1] + 1);

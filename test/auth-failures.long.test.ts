@@ -43,7 +43,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
   const start = (env: Headers = {}, options: ServerOptions = {}) =>
     newServer({ runtime, ...options, env: { ...ADMIN_ENV, ...LIMIT, ...env } });
 
-  it("count for every reason, and calls above the limit are rejected with Retry-After", async () => {
+  it("every cause of a failure counts, and calls above the limit are rejected with Retry-After", async () => {
     const server = await start();
     const failing: Headers[] = [{}, { authorization: "Basic eDp5" }, bearer("unknown-token-of-16")];
     for (const headers of failing) expect((await call(server, headers)).status).toBe(401);
@@ -66,7 +66,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     for (const path of ["/healthz", "/readyz", "/metrics"]) expect((await http1(server.url, path)).status).toBe(200);
   });
 
-  it("do not affect callers with a valid API token at the same address", async () => {
+  it("failures do not affect callers with a valid API token at the same address", async () => {
     const server = await start({ API_TOKEN_CACHE: "0s" });
     const issued = await issueToken(server, "manage");
     expect((await call(server, bearer(issued.token))).status).toBe(200);
@@ -85,7 +85,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(low.token))).status).toBe(403);
   });
 
-  it("include guesses of ADMIN_TOKEN, but the correct ADMIN_TOKEN is accepted even if the limit is exceeded", async () => {
+  it("guesses of ADMIN_TOKEN count, but the correct ADMIN_TOKEN is accepted even if the limit is exceeded", async () => {
     const server = await start();
     const list = (token: string) =>
       http1(server.url, "/usergroup.admin.v1.AdminService/ListEnvironments", {
@@ -103,36 +103,36 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     expectConnectError(await list(`${ADMIN_TOKEN}x`), "resource_exhausted", "TOO_MANY_FAILURES");
   });
 
-  it("count for the address that a trusted proxy reports, not for an address that a client claims", async () => {
+  it("failures count for the address that a trusted proxy reports, not for an address that a client claims", async () => {
     const server = await start({ TRUSTED_PROXIES: "127.0.0.0/8, 10.0.0.0/8" });
     const by = (forwardedFor: string) => ({ "x-forwarded-for": forwardedFor });
     expect(await guesses(server, 4, by("203.0.113.1"))).toEqual([401, 401, 401, 429]);
-    // A client can send this header with any addresses, even with addresses of proxies. Each trusted proxy appends the
-    // address of its client on the right. So addresses that the client claims stand on the left, and must not count.
+    // A client can send X-Forwarded-For with any addresses, even with addresses of proxies. Each trusted proxy appends
+    // the address of its client on the right. So addresses that the client claims are on the left, and must not count.
     expect(await guesses(server, 1, by("203.0.113.99, 203.0.113.1"))).toEqual([429]);
     expect(await guesses(server, 1, by("198.51.100.1, 203.0.113.1, 10.0.0.9"))).toEqual([429]);
     expect(await guesses(server, 1, by("::ffff:203.0.113.1"))).toEqual([429]);
     expect(await guesses(server, 4, by("203.0.113.2"))).toEqual([401, 401, 401, 429]);
-    // All addresses of an IPv6 network share one count.
+    // All addresses of an IPv6 /64 network share one count.
     expect(await guesses(server, 2, by("2001:db8::1"))).toEqual([401, 401]);
     expect(await guesses(server, 2, by("2001:db8::ffff:0:1"))).toEqual([401, 429]);
     expect(await guesses(server, 1, by("2001:db8:0:1::1"))).toEqual([401]);
     expect(await guesses(server, 4)).toEqual([401, 401, 401, 429]);
   });
 
-  it("count for the address of the connection if no proxy is trusted", async () => {
+  it("failures count for the address of the connection if no proxy is trusted", async () => {
     const server = await start();
     for (let i = 0; i < 3; i++)
       expect(await guesses(server, 1, { "x-forwarded-for": `203.0.113.${i}` })).toEqual([401]);
     expect(await guesses(server, 1, { "x-forwarded-for": "203.0.113.9" })).toEqual([429]);
   });
 
-  it("are not limited with AUTH_FAILURE_LIMIT=off", async () => {
+  it("failures are not limited with AUTH_FAILURE_LIMIT=off", async () => {
     const server = await start({ AUTH_FAILURE_LIMIT: "off" });
     expect(new Set(await guesses(server, 70))).toEqual(new Set([401]));
   });
 
-  it("are limited by default", async () => {
+  it("failures are limited by default", async () => {
     const server = await start({ AUTH_FAILURE_LIMIT: "" });
     expect(new Set(await guesses(server, 60))).toEqual(new Set([401]));
     expect((await guess(server)).status).toBe(429);
@@ -140,7 +140,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
 });
 
 describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (runtime) => {
-  it("count together for an address, over every protocol and on all workers", async () => {
+  it("failures share one count per address, over HTTP/1.1, HTTP/2 and TLS, and on all workers", async () => {
     const redis = await newRedis();
     const env = { AUTH_FAILURE_LIMIT: "6/24h" };
     const servers = [
@@ -167,7 +167,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     });
   });
 
-  it("are answered with 401 at most as often as the limit allows, even if the calls are concurrent", async () => {
+  it("failures get status 401 until the limit is reached, and then status 429, even if they are concurrent", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "20/24h", REDIS_TIMEOUT: "30s" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
@@ -188,7 +188,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     expect(tokenReadsIn(await monitor.commands())).toHaveLength(300);
   });
 
-  it("cost one read of Redis each, and block no valid token, even after a restart", async () => {
+  it("each failure costs one Redis read, and blocks no valid token, even after a restart of the service", async () => {
     const redis = await newRedis();
     const start = () => newServer({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, ...LIMIT } });
     const first = await start();
@@ -205,7 +205,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const isNoted = async (token: string) => operator.hexists(await keyOfApiToken(operator, token), "last_use_time");
     for (const { token } of tokens) await waitFor("the use of the token is recorded", () => isNoted(token));
     expect(tokenReadsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
-    // A malformed token causes no Redis command. A call that the limit rejects causes no Redis command either.
+    // The service does not look up a malformed token in Redis, and does not count failures above the limit in Redis.
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(`${newApiToken()}x`))).status).toBe(429);
     expect((await monitor.commands()).filter((command) => /ug:(?:\{\d+\}:api-token|rate:)/.test(command))).toEqual([]);
   });

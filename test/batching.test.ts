@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { batchWrites } from "../src/store/connection/sockets.ts";
 import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 
-describeWithRedis("the commands of one turn of the event loop", () => {
+describeWithRedis("batches of Redis commands", () => {
   const redis = suiteRedis();
   let client: Redis;
 
@@ -22,7 +22,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
   });
   afterAll(() => client.disconnect());
 
-  it("are sent in one write, and each command receives its own reply", async () => {
+  it("commands of one turn of the event loop are sent in one write, and each command receives its own reply", async () => {
     const names = Array.from({ length: 50 }, (_, i) => `name-${i}`);
     for (let round = 0; round < 10; round++) {
       const before = await readsOf(client);
@@ -33,7 +33,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
     }
   });
 
-  it("can be scripts, binary commands or pipelines", async () => {
+  it("scripts, binary values and pipelines can be sent in one write", async () => {
     const scripted = client as Redis & { echoTwice(text: string): Promise<string[]> };
     const binary = Buffer.from([0, 0xff, 13, 10]);
     const [twice, , bytes, piped] = await Promise.all([
@@ -51,7 +51,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
     ]);
   });
 
-  it("fail if their connection is destroyed, and are not sent on the next connection", async () => {
+  it("commands on a destroyed connection fail, and are not sent on the next connection", async () => {
     const lost = client.set("lost", "1");
     client.stream.destroy();
     await expect(lost).rejects.toThrow();

@@ -41,7 +41,7 @@ describe("the comparison of commits", () => {
     expect(table).not.toContain("No conclusion");
   });
 
-  it("draws no conclusion if the control differs from the first server", () => {
+  it("draws no conclusion if the cost of the control differs from the first server, although both run the same commit", () => {
     const table = tableOf({ [CONTROL]: [1.01, 1.02, 1.03, 1.04], expensive: [1.2, 1.2, 1.2, 1.2] });
     expect(lineOf(table, "expensive")).toBe("| expensive | +20.0 % (+20.0 to +20.0) |  |");
     expect(table).toContain("**No conclusion: the control differs from the first server by more than 1.5 %.**");
@@ -83,7 +83,7 @@ describe("the overload benchmark", () => {
     expect([answeredPerSecond, refusedPerSecond, failed]).toEqual([3, 1, 1]);
   });
 
-  it("returns figures for a load in which no call is answered", () => {
+  it("reports 0 answered calls per second if no call is answered", () => {
     expect(outcomes([], {})).toEqual({ answeredPerSecond: 0, refusedPerSecond: 0, failed: 0, p99: Number.NaN });
   });
 

@@ -10,7 +10,7 @@ const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionIn
 describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   const server = suiteServer({ runtime });
   afterEach(async () => {
-    // After every case, the process must still serve calls. It must not have been restarted.
+    // After every case, the process must still serve calls.
     const headers = { authorization: `Token ${server.tokens.customer}` };
     expect((await http1(server.url, "/api/user?user_group_id=alive", { headers })).status).toBe(200);
     expect((await http2(server.url, "/healthz")).status).toBe(200);
@@ -26,7 +26,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
       "/x",
     ];
 
-    it.each(paths)("are answered over HTTP/1.0 at %s", async (path) => {
+    it.each(paths)("receive a response over HTTP/1.0 at %s", async (path) => {
       const authorization = `Authorization: Token ${server.tokens.customer}\r\n`;
       const heads = [
         ["GET", ""],
@@ -45,7 +45,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
       for (const { bytes } of answers) expect(bytes.toString()).toMatch(/^HTTP\/1\.1 (?:[2-4]\d\d|505) /);
     });
 
-    it.each(paths)("are answered over HTTP/2 at %s", async (path) => {
+    it.each(paths)("receive a response over HTTP/2 at %s", async (path) => {
       const requests = [undefined, "", "a b", "[::", ":99999"].flatMap((authority) =>
         ["application/grpc", "application/json", "application/connect+json"].map((type) => {
           const fields = [
@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
     ["a window of zero", [frame(4, 0, 0), frame(8, 0, 0, Buffer.alloc(4))]],
     ["unknown frame types", [frame(4, 0, 0), frame(0xee, 0xff, 0, Buffer.alloc(9)), frame(7, 0, 0, Buffer.alloc(8))]],
     ["no method and no path", [frame(4, 0, 0), frame(1, 5, 1, hpackField("content-type", "application/grpc"))]],
-  ])("over HTTP/2 with %s receive a response, or leave the connection usable", async (_title, frames) => {
+  ])("a request over HTTP/2 with %s receives a response, or leaves the connection usable", async (_title, frames) => {
     // If the server ignores the frames, it must still answer a PING.
     const sent = Buffer.concat([PREFACE, ...frames, frame(6, 0, 0, Buffer.alloc(8))]);
     const { bytes } = await rawBytes(server.url, sent, (soFar) => isAnswered(soFar) || isPonged(soFar));

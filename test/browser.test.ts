@@ -53,7 +53,7 @@ describeWithChromium("a page in Chromium", () => {
     });
 
     describe.each(PROTOCOLS)("over %s", (protocol) => {
-      it("gets, updates, rotates and resolves a group, and reads the request ids", async () => {
+      it("a page gets and updates a group, rotates and resolves its token, and reads the request ids", async () => {
         const id = `all-${protocol}`;
         expect(await run(page, "everyCall", task(protocol, id))).toEqual({
           created: true,
@@ -66,13 +66,13 @@ describeWithChromium("a page in Chromium", () => {
         });
       });
 
-      it("reads the code, the reason and the request id of an error", async () => {
+      it("a page reads the code, the reason and the request id of an error", async () => {
         const failure = await run(page, "unknownToken", task(protocol, "unused"));
         expect(failure).toMatchObject({ code: "NotFound", reason: "TOKEN_NOT_FOUND", fields: [] });
         expect(failure.requestId).toMatch(/^[0-9a-f-]{36}$/);
       });
 
-      it("reads the names of the invalid fields", async () => {
+      it("a page reads the names of the invalid fields", async () => {
         const failure = await run(page, "withoutId", task(protocol, "unused"));
         expect(failure).toMatchObject({
           code: "InvalidArgument",
@@ -81,7 +81,7 @@ describeWithChromium("a page in Chromium", () => {
         });
       });
 
-      it("reads the reason of an authentication error", async () => {
+      it("a page reads the reason of an authentication error", async () => {
         const failure = await run(page, "failingGet", {
           ...task(protocol, "unused"),
           apiToken: "test-nobody-has-this",
@@ -95,7 +95,7 @@ describeWithChromium("a page in Chromium", () => {
         );
       });
 
-      it("is blocked by the browser if its origin is not in CORS_ORIGINS, and changes no group", async () => {
+      it("the browser blocks a call if the origin of the page is not in CORS_ORIGINS, and no group is created", async () => {
         const id = `foreign-${protocol}`;
         const failure = await run(foreign, "failingGet", task(protocol, id));
         // The browser reports no details to the script.

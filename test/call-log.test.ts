@@ -50,7 +50,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
   });
   const send = (path: string, token: string, body: object) => lineOf(server, path, json(token, body));
 
-  it("has the process id, the environment, the API token and the group, over Connect and REST", async () => {
+  it("the log line contains the process id, the environment, and the ids of the API token and group", async () => {
     const ways = [
       [`${RPC}/GetUserGroup`, { userGroupId: "logged" }],
       [`${RPC}/UpdateUserGroup`, { userGroupId: "logged", name: "N" }],
@@ -65,7 +65,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     }
   });
 
-  it("has the group of a token, and never the token", async () => {
+  it("the log line contains the group of a user group token, and never the token", async () => {
     const { groups } = grpcClients(server, issued.token);
     const { userGroup } = await groups.getUserGroup({ userGroupId: "of a token" });
     const token = userGroup?.token ?? "";
@@ -92,7 +92,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     }
   });
 
-  it("names the caller: an entry of API_TOKENS by its name or a keyed digest, and ADMIN_TOKEN as root", async () => {
+  it("the log line identifies an entry of API_TOKENS by its name or a keyed digest, and ADMIN_TOKEN as root", async () => {
     const line = await send("/api/user", server.tokens.untagged, { user_group_id: "a" });
     // The request rotates the token of a group that does not exist. Even so, the log line contains the id of the group.
     expect(whoIn(line)).toEqual({
@@ -115,21 +115,21 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
       const listed = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, named);
       expect(whoIn(listed)).toEqual({ ...root, environment: server.environment + suffix });
     }
-    // If the name of an environment is invalid, it is not logged, because an invalid name can have any length.
+    // An invalid name of an environment is not logged, because it can have any length.
     const unnamed = { environment: { name: "no name ".repeat(1000) } };
     const refused = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, unnamed);
     expect(refused).toMatchObject({ code: "invalid_argument", peer: "127.0.0.1" });
     expect(whoIn(refused)).toEqual(root);
   });
 
-  it("has the caller of a call without permission, but not the group of the request", async () => {
+  it("the log line contains the caller if the permission is denied, but not the group of the request", async () => {
     const line = await send(`${RPC}/UpdateUserGroup`, resolver.token, { userGroupId: "claimed" });
     expect(line).toMatchObject({ level: "debug", msg: "call refused", code: "permission_denied" });
     const denied = { ...byHand, api_token_id: resolver.id, api_token_name: "of role resolve" };
     expect(whoIn(line)).toEqual({ ...denied, user_group_id: undefined });
   });
 
-  it("has the caller of a call whose message cannot be decoded", async () => {
+  it("the log line contains the caller if the request message cannot be decoded", async () => {
     const request = { headers: { ...bearer(issued.token), "content-type": "application/json" }, body: "{" };
     for (const path of [`${RPC}/GetUserGroup`, "/api/user"]) {
       const line = await lineOf(server, path, request);
@@ -138,13 +138,13 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     }
   });
 
-  it("is short, even for a long id", async () => {
+  it("the log line is short, even if the group id of the request is long", async () => {
     const line = await send(`${RPC}/GetUserGroup`, issued.token, { userGroupId: "x".repeat(100_000) });
     expect(whoIn(line)).toEqual({ ...byHand, user_group_id: undefined });
     expect(JSON.stringify(line).length).toBeLessThan(1000);
   });
 
-  it("has no caller if the API token is unknown", async () => {
+  it("the log line contains no caller if the API token is unknown", async () => {
     const nobody = {
       environment: undefined,
       api_token_id: undefined,
@@ -162,7 +162,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
 });
 
 describeWithRedis.each(RUNTIMES)("with LOG_LEVEL=info on %s", (runtime) => {
-  it("only calls with server errors are logged, with the caller", async () => {
+  it("only calls that fail with a server error are logged, and each log line contains the caller", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url });
     const { groups } = grpcClients(server);

@@ -7,7 +7,7 @@ import { describeWithRedis, suiteCluster, suiteSentinels, suiteServer } from "./
 function everyClient(redis: { readonly url: string }): void {
   const server = suiteServer(() => ({ redisUrl: redis.url, env: { MIN_REPLICAS_ACK: "1" } }));
 
-  it.each(CLIENTS)("$name creates, reads, changes and rotates a group, and resolves its viewer", async (row) => {
+  it.each(CLIENTS)("$name creates, reads and changes a group, and rotates its token", async (row) => {
     const { client, reference, as } = placeOf(server, row.open(server.url));
     closeLater(() => client.close());
     closeLater(() => reference.close());

@@ -13,7 +13,7 @@ import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 describeWithChromium("the console, used by keyboard on the pages of an environment", () => {
   const browser = suiteBrowser();
 
-  // Screenshots show the name of the environment.
+  // The name of the environment is fixed, because screenshots show it.
   const server = suiteServer({ env: ADMIN_ENV, like: { ...newEnvironments(), environment: "acme" } });
 
   const env = () => {
@@ -163,7 +163,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await leave();
   });
 
-  it("filters the audit trail, and polls new events except while the page is hidden", async () => {
+  it("filters the audit trail, and polls for new events only while the page is visible", async () => {
     const { page, type, enter, press, says, alerts, checkViews, picture, signIn, leave } = await openConsole(
       browser,
       server.url,
@@ -223,8 +223,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     page.on("request", () => void calls++);
     const second = await revoke();
     await page.clock.fastForward(60_000);
-    // While the page is hidden, the console must request no events. If it did, it would send the request within one
-    // frame.
+    // While the page is hidden, the console must request no events. A wrong request would start within one frame.
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)));
     expect(calls).toBe(0);
     await setVisible("visible");
@@ -245,7 +244,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await leave();
   });
 
-  it("keeps typed text after an error of a proxy, a lost request or a revoked token, and continues with another token", async () => {
+  it("keeps typed text after a proxy error, a lost request or a token revocation, and continues with another token", async () => {
     const { groups } = grpcClients(server);
     await groups.getUserGroup({ userGroupId: "globex" });
     const { page, type, enter, press, says, checkViews, signIn, leave } = await openConsole(browser, server.url, {
@@ -269,8 +268,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await alert("The service could not be reached").filter({ hasText: "Your input is still here." }).waitFor();
     await page.unroute("**/UpdateUserGroup");
 
-    // Another user revokes the token. The console reports the revocation in the dialog. Then it opens the sign-in
-    // dialog.
+    // Another user revokes the token. The open dialog reports the revocation, and offers to sign in again.
     const revoke = ({ id: apiTokenId }: { readonly id: string }) =>
       adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId });
     await revoke(first);
@@ -294,7 +292,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await press("button", "Save");
     await says("Saved the user group globex: name.");
 
-    // After the revocation, the page receives the group with a delay. The next save must use the new etag.
+    // Delay the response with the group after the revocation. The next save must use the new etag.
     let isReadAnew = false;
     await page.route("**/LookupUserGroup", async (route) => {
       const response = await route.fetch();
@@ -394,7 +392,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await leave();
   });
 
-  it("shows the charts of a busy hour", async () => {
+  it("shows refused calls in the charts of a busy hour", async () => {
     const { page, picture, signIn, leave } = await openConsole(browser, server.url, { hash: "#/overview" });
     await page.route("**/GetMetricsHistory", (route) => route.fulfill({ json: busyHour() }));
     await signIn(ADMIN_TOKEN);

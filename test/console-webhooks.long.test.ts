@@ -12,7 +12,7 @@ import { newReceiver, verify } from "./support/webhooks.ts";
 describeWithChromium("the console, used by keyboard on the pages of webhooks", () => {
   const browser = suiteBrowser();
 
-  // Screenshots show the name of the environment.
+  // The name of the environment is fixed, because screenshots show it.
   const server = suiteServer({
     env: { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" },
     like: { ...newEnvironments(), environment: "acme" },
@@ -23,7 +23,7 @@ describeWithChromium("the console, used by keyboard on the pages of webhooks", (
     return (await adminOf(server.url).createApiToken(request)).token;
   }
 
-  it("creates a webhook, shows its secret once, and tests, changes, rotates, disables and deletes it", async () => {
+  it("creates, tests, changes, disables and deletes a webhook, rotates its secret, and shows each secret once", async () => {
     const { page, type, enter, press, says, alerts, checkViews, picture, signIn, tabTo, leave } = await openConsole(
       browser,
       server.url,
@@ -151,7 +151,7 @@ describeWithChromium("the console, used by keyboard on the pages of webhooks", (
     await logged.filter({ hasText: "the endpoint answered 500" }).first().waitFor();
     await page.getByText(/The webhook is enabled, \d+ failed attempts?\. Events since/).waitFor();
     await checkViews("a webhook that fails");
-    // The service refuses a test delivery if the previous one was a short time ago. So repeat the test delivery.
+    // The service refuses a test delivery if the previous test was a short time ago. So repeat the test delivery.
     const refused = page.locator(".live", {
       hasText: "The test was not delivered: the endpoint answered 500. See the log",
     });

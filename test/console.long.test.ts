@@ -25,7 +25,7 @@ async function isInvalid(page: Page, label: string, error: string): Promise<void
 describeWithChromium("the console, used by keyboard in Chromium", () => {
   const browser = suiteBrowser();
 
-  // Screenshots show the name of the environment.
+  // The name of the environment is fixed, because screenshots show it.
   const server = suiteServer({
     env: { ...ADMIN_ENV, ROTATION_GRACE: "1h" },
     like: { ...newEnvironments(), environment: "contoso" },
@@ -479,7 +479,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await leave();
   });
 
-  it("shows characters that reorder text as code points, so that different names never look the same", async () => {
+  it("replaces characters that reorder text by their code points, so that different names never look the same", async () => {
     const environment = await newEnvironment("vandelay");
     const [name, shown] = ["left\u202Eright", "leftU+202Eright"];
     const admin = adminOf(server.url);
@@ -640,7 +640,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await page.close();
   });
 
-  it("works on METRICS_PORT as on the main port, and shows the calls of both ports", async () => {
+  it("works on METRICS_PORT, and shows the calls of both ports", async () => {
     const own = await newServer({ env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
     const url = metricsUrlOf(own);
     await expect(grpcClients(own).viewers.resolveViewer({ token: "nobody's" })).rejects.toThrow();

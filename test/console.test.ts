@@ -39,12 +39,12 @@ it("the console is served with the embedded store, and its content security poli
     expect(brotliDecompressSync(answer.body).equals(readFileSync(`${ROOT}/dist/${name}`)), name).toBe(true);
     size += answer.body.length;
   }
-  // The console must also load over a slow connection.
+  // The files must be small, so that the console loads over a slow connection.
   expect(size).toBeLessThan(130_000);
 });
 
 it.each(RUNTIMES)(
-  "with METRICS_PORT, only that port serves the console and the RPCs of the console, on %s",
+  "if METRICS_PORT is set, only that port serves the console, and both ports serve the RPCs of the console, on %s",
   async (runtime) => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
     const metricsUrl = metricsUrlOf(server);

@@ -12,7 +12,7 @@ const JWT_HEAD = Buffer.from('{"alg":"ES256","typ":"viewer+jwt","kid":"k"}').toS
 describe.each(RUNTIMES)("a credential in a field that many callers can read, on %s", (runtime) => {
   const server = sharedServer({ runtime });
 
-  it("is rejected as an id or name, and the error does not contain the credential", async () => {
+  it("a credential is rejected as an id or name, and the error does not contain the credential", async () => {
     const { groups, viewers } = grpcClients(server);
     const [admin, environment, userGroupId] = [adminOf(server.url), customerOf(server), newId()];
     const { token } = await issueToken(server, "read");
@@ -48,7 +48,7 @@ describe.each(RUNTIMES)("a credential in a field that many callers can read, on 
     }
   });
 
-  it("is rejected as an imported token if it is not a user group token, and the other groups are imported", async () => {
+  it("an import rejects a credential that is not a user group token, and imports the other groups", async () => {
     const { groups, viewers } = grpcClients(server);
     const [admin, environment, owner] = [adminOf(server.url), customerOf(server), newId()];
     await groups.getUserGroup({ userGroupId: owner });
@@ -69,7 +69,7 @@ describe.each(RUNTIMES)("a credential in a field that many callers can read, on 
     expect((await viewers.resolveViewer({ token: session })).providedId).toBe(owner);
   });
 
-  it("is rejected as an id or name if it is the token of another group of the import", async () => {
+  it("an import rejects a token that is also the id or name of another group of the import", async () => {
     const token = `foreign-${crypto.randomUUID()}`;
     for (const other of [{ providedId: token }, { providedId: newId(), name: token }]) {
       const userGroups = [{ providedId: newId(), token }, other];

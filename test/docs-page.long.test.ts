@@ -65,7 +65,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     await waitFor("the other operations are closed", async () => (await openCount()) === 2);
 
     await authorize(page, server.tokens.customer);
-    // At first, the user can call only operations that change nothing. To call the others, the user must allow changes.
+    // By default, the user can call only operations that change nothing. Other operations need a checkbox.
     const tryOut = (id: string) => page.locator(`[id="${id}"] .try-out__btn`);
     expect(await Promise.all([GET_USER, LOOKUP].map((id) => tryOut(id).count()))).toEqual([0, 1]);
     await page.getByLabel("Allow calls that change data").check();

@@ -48,8 +48,8 @@ import { MAX_ACTIVE } from "../src/webhooks/engine.ts";
 import { MAX_ANSWER_BYTES } from "../src/webhooks/sender.ts";
 
 /**
- * Returns the validation rules of a field. If the rules have another kind than `kind`, fails the test. A kind is the
- * name of a type, such as `string`.
+ * Returns the validation rules of a field. `kind` is the expected type of the rules, such as `string`. If the type
+ * differs, the test fails.
  */
 function rulesOf<Kind extends NonNullable<FieldRules["type"]["case"]>>(
   desc: DescMessage,

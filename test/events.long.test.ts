@@ -25,7 +25,7 @@ function client(url: string): Admin {
 }
 
 describe("streams of events", () => {
-  it("begin with a snapshot of all groups, and a new stream continues an incomplete snapshot", async () => {
+  it("a stream begins with a snapshot of all groups, and a new stream continues an incomplete snapshot", async () => {
     const server = await newServer({ env: ADMIN_ENV });
     const root = client(server.url);
     const environment = await newEnvironment(root);
@@ -55,7 +55,7 @@ describe("streams of events", () => {
     expect(shown(rest.responses).map(({ userGroupId }) => userGroupId)).toEqual(ids.slice(500));
   });
 
-  it("are refused if their environment or worker has too many streams, until other streams end", async () => {
+  it("a stream is refused while its environment or worker has the maximum number of streams", async () => {
     const server = await newServer({ env: ADMIN_ENV });
     const connections = Array.from({ length: 12 }, () => client(server.url));
     const root = connections[0] as Admin;
@@ -92,7 +92,7 @@ describe("streams of events", () => {
     );
   });
 
-  it("pause for a slow client, and then continue in order", async () => {
+  it("a stream pauses for a slow client, and then continues in order", async () => {
     const server = await newServer({ env: ADMIN_ENV });
     const root = client(server.url);
     const environment = await newEnvironment(root);
@@ -131,7 +131,7 @@ describe("streams of events", () => {
 });
 
 describeWithRedis("streams of events with Redis", () => {
-  it("continue on another worker", async () => {
+  it("a stream continues on another worker from a cursor", async () => {
     const redis = await newRedis();
     const servers = await Promise.all([
       newServer({ redisUrl: redis.url, env: ADMIN_ENV }),

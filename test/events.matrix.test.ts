@@ -18,7 +18,7 @@ it("docs/events.md lists all types of events", () => {
   expect(listed.sort()).toEqual([...EVENT_TYPES].sort());
 });
 
-/** The clients without grpc-js, because the grpc-js transport of the tests does not support streams. */
+/** All clients except grpc-js, because the grpc-js transport of the tests does not support streams. */
 const STREAMING_CLIENTS = clientsOfRun(ADMIN_CLIENTS).filter(({ isGrpcJs }) => !isGrpcJs);
 
 describe.each(RUNTIMES)("WatchEvents on %s", (runtime) => {
@@ -27,7 +27,7 @@ describe.each(RUNTIMES)("WatchEvents on %s", (runtime) => {
   describe.each(STREAMING_CLIENTS)("over $name", (options) => {
     const admins = suiteAdmins(server, options);
 
-    it("streams events from now, from the beginning, and from each cursor", async () => {
+    it("WatchEvents streams events from now, from the beginning, and from each cursor", async () => {
       const root = admins();
       const environment = await newEnvironment(root);
       const own = admins((await adminTokenOf(root, environment)).token);
@@ -57,7 +57,7 @@ describe.each(RUNTIMES)("WatchEvents on %s", (runtime) => {
       ]);
     });
 
-    it("refuses a malformed cursor, a cursor together with a start, and a cursor of another environment", async () => {
+    it("WatchEvents refuses a malformed cursor, a cursor with a start, and a cursor of another environment", async () => {
       const root = admins();
       const environment = await newEnvironment(root);
       const other = watch(root, { environment: await newEnvironment(root) });
@@ -77,7 +77,7 @@ describe.each(RUNTIMES)("WatchEvents on %s", (runtime) => {
     });
   });
 
-  it("ends when its API token is revoked or expires, and when the environment is deleted", async () => {
+  it("WatchEvents ends when its API token is revoked or expires, and when the environment is deleted", async () => {
     const { transport, close } = openAdminTransport(server.url, {
       protocol: "connect",
       httpVersion: "2",

@@ -19,7 +19,7 @@ const EXAMPLES = [
 
 const read = (name: string, file: string) => readFileSync(join(ROOT, "examples", name, file), "utf8");
 
-/** Returns faster install commands. These commands use the pip of the tests, and do not compile Python files. */
+/** Makes install commands faster: they use the pip of the tests, and do not compile Python files. */
 function quickly(install: string): string {
   const requirements = join(ROOT, "packages/client-python/requirements.txt");
   const programs = pythonPrograms("client-python", requirements, "the example in Python is");
@@ -34,9 +34,9 @@ it("the Go and Python examples have the same page", () => {
 describeWithChromium("an example, started with the commands of its README", () => {
   const browser = suiteBrowser();
 
-  // The registry can be slow, and Go compiles for minutes the first time.
+  // The timeout is long, because the registry can be slow, and Go compiles for minutes the first time.
   it.each(EXAMPLES)(
-    "$name shows the data of a viewer with a session",
+    "$name shows the data of a viewer, and renews the viewer session",
     { timeout: 600_000 },
     async ({ name, started }) => {
       const service = await newServer();

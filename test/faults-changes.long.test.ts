@@ -15,8 +15,8 @@ function storedNames(direct: StoreClient, server: TestServer) {
   return async (id: string) => redisOf(direct).hget(await groupKeyOf(redisOf(direct), server, id), FIELD.name);
 }
 
-describeWithRedis.each(RUNTIMES)("on %s, a failed change", (runtime) => {
-  it("is not committed when a frozen Redis resumes", async () => {
+describeWithRedis.each(RUNTIMES)("failed changes on %s", (runtime) => {
+  it("a failed change is not committed when a frozen Redis resumes", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
     const { groups } = grpcClients(server);
@@ -44,7 +44,7 @@ describeWithRedis.each(RUNTIMES)("on %s, a failed change", (runtime) => {
     }
   });
 
-  it("is not committed after the error was returned, even if earlier changes wait for a frozen replica", async () => {
+  it("a change is not committed after its error is returned, even if earlier changes wait for a frozen replica", async () => {
     const primary = await newRedis(["--repl-diskless-sync-delay", "0"]);
     const replica = await newRedis(["--replicaof", "127.0.0.1", String(primary.port)]);
     const direct = await newStoreClient(primary);

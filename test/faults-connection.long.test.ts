@@ -15,7 +15,7 @@ import { grpcClients, succeeds } from "./support/rpc.ts";
 import { groupKeyOf } from "./support/stored-keys.ts";
 
 describeWithRedis("a connection that breaks with pending replies", () => {
-  it("is replaced only once, even if the timeout of its commands ends after the new connection is ready", async () => {
+  it("is replaced only once, even if its commands time out after the new connection is ready", async () => {
     const redis = await newRedis();
     let ready = 0;
     const client = await newStoreClient(redis, { timeoutMs: 1500, onReady: () => ready++ });
@@ -36,7 +36,7 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     expect(ready).toBe(2);
   });
 
-  it("is replaced repeatedly while Redis does not respond", async () => {
+  it("a silent connection is replaced repeatedly while Redis does not respond", async () => {
     const redis = await newRedis();
     const errors: string[] = [];
     const client = await newStoreClient(redis, { timeoutMs: 300, onError: ({ message }) => errors.push(message) });
@@ -61,7 +61,7 @@ describeWithRedis("an idle connection", () => {
 });
 
 describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
-  it("uses the new primary after a failover behind one address", async () => {
+  it("uses the new primary after a failover behind a TCP proxy", async () => {
     const [one, two] = [await newRedis(["--repl-diskless-sync-delay", "0"]), await newRedis()];
     const [first, second] = [newOperator(one), newOperator(two)];
     await second.replicaof("127.0.0.1", one.port);
@@ -92,7 +92,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     }
   });
 
-  it("also reads from the new primary if changes have their own connection", async () => {
+  it("reads from the new primary after a failover, even if changes use a separate connection", async () => {
     const [one, two] = [await newRedis(["--repl-diskless-sync-delay", "0"]), await newRedis()];
     const [first, second] = [newOperator(one), newOperator(two)];
     await second.replicaof("127.0.0.1", one.port);

@@ -42,7 +42,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     expect(new Set(teamIds).size).toBe(keys.length);
   });
 
-  it("receives the environments and keys again if it restarts empty, and an operator accepts its data", async () => {
+  it("an empty Redis receives the environments and token keys again, after an operator accepts its data", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const stored = async () => {
@@ -66,7 +66,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     expect(wrong.output()).toContain("TOKEN_KEYS has none of the keys");
   });
 
-  it("causes an error in the log if it contains a different environment with the same name", async () => {
+  it("the log contains an error if Redis returns with a different environment of the same name", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const worker = await newServer({ redisUrl: redis.url });
     const name = { name: worker.environment, tag: "Customer" as const };

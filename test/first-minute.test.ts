@@ -17,7 +17,7 @@ import { TOKEN_KEYS } from "./support/server.ts";
 import { newTerminal } from "./support/terminal.ts";
 
 const COMMANDS: { readonly [runtime in Runtime]: string } = { node: "npm start", deno: "npm run start:deno" };
-/** The commands that start the programs of `COMMANDS` without npm. */
+/** Commands that start the service without npm. */
 const BARE: { readonly [runtime in Runtime]: string } = {
   node: `${process.execPath} dist/main.js`,
   deno: `${denoRun().join(" ")} src/main.ts`,
@@ -26,7 +26,7 @@ const BARE: { readonly [runtime in Runtime]: string } = {
 const terminal = (command: string, env: { readonly [name: string]: string } = {}) =>
   newTerminal(command, { env: { PORT: "0", ...env } });
 
-/** Starts an npm script. When the test ends, it kills the process of the script and all descendants of the process. */
+/** Starts an npm script. The end of the test kills the process of the script and all its descendants. */
 function npm(args: readonly string[], port: number, env: { readonly [name: string]: string } = {}): RunningProcess {
   const started = startProcess(["npm", ...args], { env: { ...env, PORT: String(port) } });
   closeLater(() => {
@@ -44,7 +44,7 @@ const isOpen = (port: number) =>
     socket.once("error", () => resolve(false));
   });
 
-describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
+describe.each(RUNTIMES)("the service on %s, started in a terminal,", (runtime) => {
   it("prints its URL and a command to try, and exits on Ctrl-C", async () => {
     const session = terminal(COMMANDS[runtime]);
     const command = await waitFor("the service prints a command", () => /^curl .*\n/m.exec(session.screen())?.[0]);
@@ -112,7 +112,7 @@ it.each(RUNTIMES)(
   },
 );
 
-it("a warning names an environment variable that looks like a setting, without its value", async () => {
+it("a warning names an environment variable that looks like a setting, but does not contain the value of the variable", async () => {
   const started = newProcess(startProcess(BARE.node.split(" "), { env: { PORT: "0", RATELIMIT: "3/10s" } }));
   await waitUntilSaid(started, "it is ready", (output) => output.includes('"msg":"listening"'));
   expect(started.output()).toMatch(/"level":"warn".*"name":"RATELIMIT","setting":"RATE_LIMIT"/);

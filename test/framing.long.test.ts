@@ -16,7 +16,7 @@ const chunked = "3\r\nabc\r\n0\r\n\r\n";
 /** The ways to send bytes: all bytes in one packet, or each byte in its own packet. */
 const PACES = ["at once", "byte by byte"] as const;
 
-describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant) => {
+describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure", (variant) => {
   const server = suiteServer(variant);
 
   async function answersTo(bytes: string, pace: (typeof PACES)[number] = "at once") {
@@ -63,7 +63,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
   ];
 
   it.each(refused)(
-    "with %s receive one error response, and later bytes are not read",
+    "a request with %s receives one error response, and later bytes are not read",
     async (_what, status, request) => {
       for (const pace of PACES) {
         const { statuses, text } = await answersTo(request + NEXT.repeat(3), pace);
@@ -73,7 +73,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
   );
 
   it.each(["gzip", "chunked, gzip", "chunked, chunked", "identity"])(
-    "with Transfer-Encoding: %s receive one error response, and later bytes are not read",
+    "a request with Transfer-Encoding: %s receives one error response, and later bytes are not read",
     async (coding) => {
       const request = `PUT /api/user HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: ${coding}\r\n\r\n${chunked}`;
       for (const pace of PACES) {
@@ -84,20 +84,23 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
   );
 
   it.each([
-    ["without a body", "GET /healthz HTTP/1.1\r\nHost: x\r\n"],
-    ["with a body", "POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"],
-    ["with chunks", "POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"],
-  ])("%s are answered without the requested upgrade, and close the connection", async (_what, head) => {
-    const upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n";
-    const body = head.includes("chunked") ? chunked : head.includes("Length") ? "abc" : "";
-    for (const pace of PACES) {
-      const { statuses, text } = await answersTo(head + upgrade + body + NEXT.repeat(3), pace);
-      expect(statuses).toEqual([head.startsWith("GET") ? 200 : 404]);
-      expect(text).toMatch(/^connection: close/im);
-    }
-  });
+    ["no body", "GET /healthz HTTP/1.1\r\nHost: x\r\n"],
+    ["a body", "POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"],
+    ["a chunked body", "POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"],
+  ])(
+    "a request with an upgrade to h2c and %s is answered over HTTP/1.1, and the connection closes",
+    async (_what, head) => {
+      const upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n";
+      const body = head.includes("chunked") ? chunked : head.includes("Length") ? "abc" : "";
+      for (const pace of PACES) {
+        const { statuses, text } = await answersTo(head + upgrade + body + NEXT.repeat(3), pace);
+        expect(statuses).toEqual([head.startsWith("GET") ? 200 : 404]);
+        expect(text).toMatch(/^connection: close/im);
+      }
+    },
+  );
 
-  it("are answered before a pipelined request for another protocol closes the connection", async () => {
+  it("earlier requests are answered before a pipelined upgrade request closes the connection", async () => {
     const get = `GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nAuthorization: Token ${server.tokens.customer}\r\n\r\n`;
     const upgrade = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     const { statuses, text } = await answersTo(get.repeat(2) + upgrade + NEXT);
@@ -109,7 +112,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
     ["a request", NEXT],
     ["bytes that are not HTTP", "\0\0\0\r\n\r\n"],
     ["a part of a request", "GET /healthz HT"],
-  ])("with `Connection: close` are answered even if the client then sends %s", async (_what, behind) => {
+  ])("a request with `Connection: close` is answered even if the client then sends %s", async (_what, behind) => {
     for (const pace of PACES) {
       const request = "GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
       const { statuses } = await answersTo(
@@ -120,19 +123,19 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
     }
   });
 
-  it("are answered even if invalid bytes follow them", async () => {
+  it("valid requests are answered even if invalid bytes follow", async () => {
     const request = `GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nAuthorization: Token ${server.tokens.customer}\r\n\r\n`;
     expect((await answersTo(`${request.repeat(5)}\0\0\0\r\n\r\n`)).statuses).toEqual([200, 200, 200, 200, 200]);
   });
 
-  it("with an invalid body are rejected after the responses to earlier requests", async () => {
+  it("a request with an invalid body is rejected after the responses to earlier requests", async () => {
     const authorization = `Authorization: Token ${server.tokens.customer}\r\n`;
     const get = `GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\n${authorization}\r\n`;
     const put = `PUT /api/user HTTP/1.1\r\nHost: x\r\n${authorization}Transfer-Encoding: chunked\r\n\r\n5\r\nab`;
     expect((await answersTo(`${get.repeat(2)}${put}\r\nnot a chunk\r\n`)).statuses).toEqual([200, 200, 400]);
   });
 
-  it("cause the server to close the connection if they are invalid, even if the client keeps sending", async () => {
+  it("the server closes the connection after an invalid request, even if the client continues to send bytes", async () => {
     const raw = await openWire(server.url, "http/1.1");
     raw.push("GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n");
     const trickle = setInterval(() => raw.push("a"), 50);
@@ -148,7 +151,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
     const put = (token: string, length = 35) =>
       `PUT /api/user HTTP/1.1\r\nHost: x\r\nAuthorization: Token ${token}\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`;
 
-    it("is requested after authentication", async () => {
+    it("the server requests the body after authentication", async () => {
       await http2(server.url, "/api/user?user_group_id=e", {
         headers: { authorization: `Token ${server.tokens.customer}` },
       });
@@ -165,20 +168,20 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
     });
 
     it.each(PACES)(
-      "is not requested from an unauthenticated caller, whose connection closes (the client sends the headers %s)",
+      "the server rejects an unauthenticated caller without requesting the body (the client sends the headers %s)",
       async (pace) => {
         const { statuses, text } = await answersTo(put("wrong") + NEXT, pace);
         expect([statuses, text]).toEqual([[401], expect.stringMatching(/^connection: close/im)]);
       },
     );
 
-    it("is not requested at an unknown path, nor over HTTP/1.0", async () => {
+    it("the server does not request the body at an unknown path, or over HTTP/1.0", async () => {
       expect((await answersTo(put("wrong").replace("/api/user", "/nowhere") + NEXT)).statuses).toEqual([404]);
       const old = put("wrong", 2).replace("HTTP/1.1", "HTTP/1.0");
       expect((await answersTo(`${old}{}`)).statuses).toEqual([401]);
     });
 
-    it("is not requested if the request has no body", async () => {
+    it("the server does not send 100 Continue if the request has no body", async () => {
       const { text } = await answersTo(
         "GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
       );
@@ -189,7 +192,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
   describe("headers after 1,500 other headers", () => {
     const others = Array.from({ length: 1500 }, (_, i) => `a${i}: b\r\n`).join("");
 
-    it("are read (Authorization and Content-Length)", async () => {
+    it("Authorization and Content-Length are read after 1,500 other headers", async () => {
       const body = '{"user_group_id":"late"}';
       const { statuses } = await answersTo(
         `POST /api/viewer HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${others}Authorization: Token wrong\r\n\r\n`,
@@ -201,7 +204,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
       expect(text).toMatch(/^HTTP\/1\.1 200 [\s\S]*"provided_id":"late"/);
     });
 
-    it("are limited by their size, not by their number", async () => {
+    it("the size of headers is limited, but not their number", async () => {
       const many = `${"a".repeat(30)}:\r\n`.repeat(1200);
       const { statuses } = await answersTo(`GET /healthz HTTP/1.1\r\nHost: x\r\n${many}\r\n`);
       expect(statuses).toEqual([431]);
@@ -209,8 +212,8 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
   });
 });
 
-describe.each(RUNTIMES)("X-Forwarded-For after 1,500 other headers, on %s,", (runtime) => {
-  it("determines the address for which authentication failures are counted", async () => {
+describe.each(RUNTIMES)("X-Forwarded-For after 1,500 other headers on %s", (runtime) => {
+  it("the server counts authentication failures for the address in X-Forwarded-For", async () => {
     const env = { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "3/1m" };
     const server = await newServer({ runtime, env });
     const guess = async (address: string) => {

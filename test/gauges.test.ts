@@ -29,7 +29,7 @@ async function useToken(server: TestServer, environment: object, hours?: number)
 describe.each(RUNTIMES)("gauges on %s", (runtime) => {
   const NAME = "ugs_api_token_expire_time_seconds";
 
-  it("report, for each environment, the API token in use that expires first", async () => {
+  it("gauges report, for each environment, the API token in use that expires first", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
     const series = async () => seriesOf(await metricsTextOf({ url: metricsUrlOf(server) }), NAME);
     expect(await series()).toEqual({});
@@ -54,7 +54,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
     expect(Object.keys(await series())).toEqual([Object.keys(expected)[0]]);
   });
 
-  it("contain no environment names if unauthenticated clients can read the metrics", async () => {
+  it("gauges contain no environment names if unauthenticated clients can read the metrics", async () => {
     const server = await newServer({ runtime, env: ADMIN_ENV });
     const other = { name: newName() };
     await adminOf(server.url).createEnvironment({ environment: other });
@@ -63,7 +63,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
     expect(seriesOf(await metricsTextOf(server), NAME)).toEqual({ "": seconds });
   });
 
-  it("report the encrypting key, the expiry of certificates, and the state of Redis", async () => {
+  it("gauges report the use of each token key, the expiry time of certificates, and the state of Redis", async () => {
     const tls = inject("certificates");
     const env = { METRICS_PORT: "0", TOKEN_KEYS: `new:${KEY},old:${KEY.replace("A", "B")}` };
     const server = await newServer({ runtime, tls, env: { ...env, TLS_CLIENT_CA_FILE: tls.ca.certFile } });
@@ -89,7 +89,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
 describeWithRedis.each(RUNTIMES)("gauges of Redis memory on %s", (runtime) => {
   const [USED, MAX] = ["ugs_redis_memory_used_bytes", "ugs_redis_memory_max_bytes"];
 
-  it("report each Redis node; if the metrics are public, report only the fullest node, without its name", async () => {
+  it("the memory of each Redis node is reported, or only of the fullest node if the metrics are public", async () => {
     const redis = await newRedis(["--maxmemory", "100mb"]);
     const env = { ...ADMIN_ENV, METRICS_PORT: "0" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
@@ -105,12 +105,12 @@ describeWithRedis.each(RUNTIMES)("gauges of Redis memory on %s", (runtime) => {
     expect(Object.keys(seriesOf(openText, USED))).toEqual([""]);
   });
 
-  it("report the memory of the machine if Redis has no limit", async () => {
+  it("the maximum is the memory of the machine if Redis has no maxmemory", async () => {
     const server = await newServer({ runtime, redisUrl: (await newRedis()).url });
     expect(seriesOf(await metricsTextOf(server), MAX)[""]).toBe(totalmem());
   });
 
-  it("are absent if the Redis user has no right to INFO", async () => {
+  it("the gauges of Redis memory are absent if the Redis user has no right to INFO", async () => {
     const redis = await newRedis();
     await newOperator(redis).acl("SETUSER", "narrow", "on", ">narrow-password", "~*", "&*", "+@all", "-info");
     const server = await newServer({ runtime, redisUrl: redis.url.replace("://", "://narrow:narrow-password@") });

@@ -61,7 +61,7 @@ describeMatrix((place, row) => {
       expect(group.token).not.toBe((await stored(userGroupId)).token);
     });
 
-    it("distinguishes an empty object of properties from no properties", async () => {
+    it("distinguishes empty properties from missing properties", async () => {
       const { client, as } = place;
       const userGroupId = newId();
       const { group } = await client.getUserGroup({ userGroupId, name: "", properties: {} }, as.customer);
@@ -87,7 +87,7 @@ describeMatrix((place, row) => {
   });
 
   describe("UpdateUserGroup", () => {
-    it("without a mask replaces the fields that the request sets, and keeps the other fields", async () => {
+    it("an update without a mask replaces the fields that the request sets, and keeps the other fields", async () => {
       const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
@@ -108,7 +108,7 @@ describeMatrix((place, row) => {
       ["mapping", { mapping: { other: "place" } }],
       ["properties", { properties: { other: [true] } }],
     ];
-    it.each(singles)("with the mask %s changes only that field", async (updateMask, change) => {
+    it.each(singles)("an update with the mask %s changes only that field", async (updateMask, change) => {
       const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
@@ -123,14 +123,17 @@ describeMatrix((place, row) => {
       ["mapping", { mapping: {} }],
       ["properties", { properties: null }],
       ["name,properties", { name: "", properties: null }],
-    ] as const)("with the mask %s clears unset fields", async (updateMask, cleared) => {
-      const { client, as } = place;
-      const userGroupId = await created();
-      await client.updateUserGroup({ userGroupId, updateMask }, as.customer);
-      expect(await stored(userGroupId)).toMatchObject({ ...FULL, ...cleared });
-    });
+    ] as const)(
+      "an update with the mask %s clears the fields of the mask that the request does not set",
+      async (updateMask, cleared) => {
+        const { client, as } = place;
+        const userGroupId = await created();
+        await client.updateUserGroup({ userGroupId, updateMask }, as.customer);
+        expect(await stored(userGroupId)).toMatchObject({ ...FULL, ...cleared });
+      },
+    );
 
-    it("with the mask * replaces all fields, and clears unset fields", async () => {
+    it("an update with the mask * clears the fields that the request does not set", async () => {
       const { client, as } = place;
       const userGroupId = await created();
       await client.updateUserGroup({ userGroupId, name: "All", updateMask: "*" }, as.customer);
@@ -152,7 +155,7 @@ describeMatrix((place, row) => {
       });
     }
 
-    it("changes a group with a matching etag, and rejects an outdated etag", async () => {
+    it("changes a group if the etag matches, and rejects an outdated etag", async () => {
       const { client, as } = place;
       const userGroupId = await created();
       const { etag } = await stored(userGroupId);

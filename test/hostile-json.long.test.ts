@@ -86,7 +86,7 @@ const REST = new Map<DescMethod, readonly [httpMethod: string, path: string]>([
   [ViewerService.method.resolveViewer, ["POST", "/api/viewer"]],
 ]);
 
-/** Fields that REST reads from headers. A header contains bytes, not Unicode text. */
+/** Fields that REST reads from headers. The test skips them, because a header contains bytes, not Unicode text. */
 const IN_HEADERS: ReadonlySet<string> = new Set(["etag", "request_id"]);
 
 /** An encoding of requests, the methods that the test calls in this encoding, and the paths of the methods. */
@@ -107,7 +107,7 @@ const WAYS: readonly Way[] = [
         type: `application/${protocol}${codec}`,
         isBinary: codec === "proto",
         isEnveloped: protocol !== "",
-        // Connect puts the messages of streams into envelopes, but this test sends bodies without envelopes.
+        // Connect puts the messages of streams into envelopes, but this test sends no envelopes over Connect.
         methods: METHODS.filter(({ methodKind }) => protocol !== "" || methodKind === "unary"),
         pathOf: ({ parent, name }) => ["POST", `/${parent.typeName}/${name}`],
       }),
@@ -126,7 +126,7 @@ const WAYS: readonly Way[] = [
 /** An unpaired surrogate, encoded as invalid UTF-8. */
 const HALF_IN_BYTES = Buffer.from([0xed, 0xa0, 0x80]);
 
-/** Matches the error messages of the codecs of protobuf-es, and of the rules of `properties`. */
+/** Matches errors about invalid Unicode. Their texts are from protobuf-es or from the rules of `properties`. */
 const NO_UNICODE =
   /must be .*well-formed Unicode|values are strings, and must occur only once|is not a valid \S+ in protobuf's binary format/;
 
@@ -174,7 +174,7 @@ const KEPT: readonly string[] = [
 ];
 
 describe.each(RUNTIMES)("the service on %s", (runtime) => {
-  // All cases use the same process, because no case may crash it.
+  // All cases use the same process. If a case crashes the process, later cases fail.
   const server = sharedServer({ runtime });
 
   const headers = () => ({ authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" });
@@ -196,7 +196,7 @@ describe.each(RUNTIMES)("the service on %s", (runtime) => {
   });
 
   it.each([...DEEP, ...DEEP_ELSEWHERE])(
-    "survives %s, and rejects such nesting in a known field",
+    "survives %s, and rejects deep nesting in a known field",
     async (_title, body) => {
       const isKnown = DEEP.some(([, known]) => known === body);
       for (const send of [rest, connect]) {
@@ -253,7 +253,7 @@ describe.each(RUNTIMES)("the service on %s", (runtime) => {
     }
   });
 
-  it("stores a mapping whose keys are names of members of Object.prototype", async () => {
+  it("stores a mapping with keys such as __proto__ and toString", async () => {
     const id = JSON.stringify(newId());
     const mapping = '{"__proto__":"a","constructor":"b","toString":"c"}';
     expect((await rest(`{"user_group_id":${id},"mapping":${mapping}}`)).status).toBe(200);
@@ -261,7 +261,7 @@ describe.each(RUNTIMES)("the service on %s", (runtime) => {
     for (const entry of ['"__proto__":"a"', '"constructor":"b"', '"toString":"c"']) expect(answer).toContain(entry);
   });
 
-  it("distinguishes ids that are names of members of Object.prototype", async () => {
+  it("distinguishes ids such as __proto__ and toString", async () => {
     const tokens = new Set<string>();
     for (const id of ["__proto__", "constructor", "toString", "__defineGetter__"]) {
       for (const send of [rest, connect]) {

@@ -44,7 +44,7 @@ function newTarball(): string {
 
 /**
  * Creates a home folder that has no caches, and a registry that contains only the packed service. Returns an empty
- * folder, and environment variables. With these variables, commands use this home folder and this registry.
+ * folder, and environment variables that select this home folder and this registry.
  */
 async function newHome(): Promise<{ readonly cwd: string; readonly env: { readonly [name: string]: string } }> {
   const tarball = newTarball();
@@ -66,7 +66,7 @@ describe.each(["npx", "deno"] as const)("%s, in an empty folder,", (habit) => {
   const { service, ugs } = COMMANDS[habit];
 
   it.each(STORES)(
-    "serves calls, the console and the docs with %s, and leaves nothing behind",
+    "serves calls, the console and the docs with %s, and leaves no processes or files behind",
     async (_store, settings) => {
       const { cwd, env } = await newHome();
       const session = newTerminal(service.join(" "), { cwd, env: { ...env, ...settings, PORT: "0", API_TOKENS } });

@@ -51,8 +51,8 @@ describeWithRedis("the key that encrypts tokens", () => {
         pageSize: 1000,
         validateOnly: true,
       });
-      // Wait until the rotation command has encrypted many tokens. The load alone would encrypt far fewer with the new
-      // key.
+      // Wait until the rotation command has encrypted many tokens. Without this command, the load would encrypt far
+      // fewer tokens with the new key.
       return tokenKeyUses.some(({ tokenKeyId, userGroupCount }) => tokenKeyId === "new" && userGroupCount > 900n);
     });
     killed.signal("SIGKILL");
@@ -65,8 +65,8 @@ describeWithRedis("the key that encrypts tokens", () => {
     const code = await resumed.exited();
     const ended = performance.now();
     const seconds = (ended - began) / 1000;
-    // A worker that encrypts with the old key records the time of use every ten seconds. After the last record, the
-    // worker may use the key for another half minute. In that time, the command exits with 5.
+    // A worker records every ten seconds that it encrypts with the old key. For 30 seconds after the last record, the
+    // key counts as used, and the command exits with 5.
     const isInUse = resumed.output().includes("a worker encrypted with the key at");
     expect(code).toBe(isInUse ? 5 : 0);
     expect(isInUse || ended - swapped > 15_000).toBe(true);
@@ -88,7 +88,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     await swap(NEW);
     await pause(1000);
     for (const load of loads) expect(await load.end()).toEqual([]);
-    // A worker that never had the old key can decrypt all tokens.
+    // A worker that never had the old key can decrypt the tokens.
     const fresh = await newServer({ redisUrl: redis.url, env, like: first });
     const { userGroups } = await adminOf(fresh.url).exportUserGroups({
       environment,
@@ -105,7 +105,7 @@ async function usesOf(server: TestServer): Promise<{ [id: string]: number }> {
   return Object.fromEntries(uses.map(({ tokenKeyId, userGroupCount = "0" }) => [tokenKeyId, Number(userGroupCount)]));
 }
 
-/** Starts a loop over one connection that reads, creates, updates, rotates and resolves groups. */
+/** Starts a loop of calls that read, create and update groups, rotate tokens, and resolve viewers. */
 function startLoad({ url, tokens }: TestServer) {
   const sessionManager = new Http2SessionManager(url);
   closeLater(() => sessionManager.abort());

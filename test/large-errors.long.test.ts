@@ -10,7 +10,7 @@ import { sharedServer } from "./support/opened.ts";
 
 /** Header size that many clients and proxies accept, in bytes. */
 const HEADER_LIMIT = 8 * 1024;
-/** Maximum length of a key that an error quotes, in characters. Includes the mark for a truncated key. */
+/** Maximum length of a key that an error quotes, in characters. Includes the ellipsis of a truncated key. */
 const MAX_QUOTED = 65;
 
 const COUNT = 950;
@@ -36,7 +36,7 @@ function sizeOf(fields: IncomingHttpHeaders): number {
   return Object.entries(fields).reduce((sum, [name, value]) => sum + name.length + String(value).length + 32, 0);
 }
 
-describe.each(RUNTIMES)("a long error on %s", (runtime) => {
+describe.each(RUNTIMES)("large errors on %s", (runtime) => {
   const server = sharedServer({ runtime });
   let headers: { authorization: string };
   beforeAll(() => {
@@ -44,7 +44,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
   });
 
   describe.each(MAPPINGS)("about %s", (_name, mapping) => {
-    it("reaches grpc-js, and the connection stays open", async () => {
+    it("a long error reaches grpc-js, and the connection stays open", async () => {
       const client = grpcJsClient(server.url);
       const { fields } = await failureOf(client.getUserGroup({ userGroupId: "many", mapping }, headers));
       expect(fields).toMatchObject({ code: "invalid_argument", reason: "VALIDATION_FAILED" });
@@ -59,7 +59,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
       client.close();
     });
 
-    it("fits into the header limits of clients, and is short over REST", async () => {
+    it("a long error fits into 8 KiB of headers over gRPC, and into 32 KiB over REST", async () => {
       const message = create(GetUserGroupRequestSchema, { userGroupId: "many", mapping });
       const body = envelope(toBinary(GetUserGroupRequestSchema, message));
       const type = { "content-type": "application/grpc", te: "trailers" };
@@ -69,7 +69,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
       expect(sizeOf(trailers) + sizeOf(answer.headers)).toBeLessThan(HEADER_LIMIT);
       const rest = await http1(server.url, "/api/user", {
         headers: { ...headers, "content-type": "application/json" },
-        // Send fewer entries than over gRPC. In JSON, escapes make a text up to six times as large.
+        // In JSON, escapes make a text up to six times as large. So send fewer entries than over gRPC.
         body: JSON.stringify({
           user_group_id: "many",
           mapping: Object.fromEntries(Object.entries(mapping).slice(0, 600)),
@@ -80,7 +80,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
     });
   });
 
-  it("lists all violations if they are short", async () => {
+  it("an error lists all violations if they are short", async () => {
     const client = grpcJsClient(server.url);
     const mapping = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`k${i}`, "v".repeat(1025)]));
     const { fields } = await failureOf(client.getUserGroup({ userGroupId: "few", mapping }, headers));
@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
   const QUOTED = ["grpc-encoding", "grpc-timeout"] as const;
 
   it.each([GET, "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"])(
-    "about a long header in a call of %s quotes only a part of the header",
+    "an error about a long header in a call of %s quotes only a part of the header",
     async (path) => {
       const session = connect(server.url);
       const ended: string[] = [];
@@ -103,7 +103,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
         const grpc = { "content-type": "application/grpc", te: "trailers", ...headers };
         const answer = await http2On(session, path, {
           method: "POST",
-          // In grpc-message, each byte of a character beyond ASCII takes three characters.
+          // In grpc-message, each byte of a non-ASCII character is escaped to three characters.
           headers: { ...grpc, [name]: "\u00e9".repeat(20_000) },
           body: envelope(Buffer.alloc(0)),
         });

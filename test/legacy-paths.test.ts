@@ -22,7 +22,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
   const mapping = { "40": "213", "134": "386" };
   const properties = { filterValue: "value" };
 
-  it("serve all calls of a customer, with and without a slash at the end", async () => {
+  it("the paths serve all calls for customers, with and without a trailing slash", async () => {
     for (const client of [hosted, hostedClient(server.url, adminToken, "")]) {
       const provided_id = newId();
       // The request is an example in the documentation of the hosted service.
@@ -57,7 +57,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     }
   });
 
-  it("serve all calls of a user group, with the same results as REST and RPC", async () => {
+  it("the paths serve all calls for user groups, with the same results as /api/user and the RPCs", async () => {
     const user_group_id = newId();
     const request = { user_group_id, name: "Example 1", mapping, properties, is_demo_group: true };
     const { user_group, ...created } = await hosted.createUserGroup(request);
@@ -84,7 +84,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect((await hosted.createUserGroup({ user_group_id })).new_user_group).toBe(true);
   });
 
-  it("accept an imported token of the hosted service", async () => {
+  it("an imported token of the hosted service is accepted", async () => {
     const [providedId, gone] = [newId(), newId()];
     const [token, other] = [`${"a".repeat(63)}1`, `${"b".repeat(63)}2`];
     const userGroups = [
@@ -98,7 +98,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect(await hosted.deleteCustomer({ current_token: other })).toEqual({ success: 1 });
   });
 
-  it("create a viewer session of a customer as a JWT", async () => {
+  it("generate_jwt creates a viewer session for a customer", async () => {
     const provided_id = newId();
     await hosted.createCustomer({ provided_id, properties });
     // The request is an example in the documentation of the hosted service. The test adds other documented fields.
@@ -125,7 +125,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     });
   });
 
-  it("count as RPCs for roles, the audit trail and the metrics", async () => {
+  it("calls need the roles of the RPCs, and appear as RPCs in the audit trail and the metrics", async () => {
     const manage = hostedClient(server.url, server.tokens.customer);
     const provided_id = newId();
     const { customer } = await manage.createCustomer({ provided_id });
@@ -146,7 +146,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect((await testing.createCustomer({ provided_id })).customer.token).not.toBe(customer.token);
   });
 
-  it("return errors in the documented format: an HTTP status, and a body with success 0", async () => {
+  it("errors have an HTTP status, and a body with success 0", async () => {
     const failure = await hosted.updateCustomer({ provided_id: newId(), name: "N" }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(HostedError);
     expect(failure).toMatchObject({ status: 404, body: { success: 0, error: { reason: "USER_GROUP_NOT_FOUND" } } });
@@ -175,7 +175,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","expiration":"PT59S"}', "ttl", "VALIDATION_FAILED"],
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","embed_origin":"ftp://a"}', "origin", "VALIDATION_FAILED"],
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","embed_origin":["a.com"]}', "origin", "MALFORMED_REQUEST"],
-  ])("reject at %s the body %s", async (name, body, field, reason) => {
+  ])("%s rejects the body %s", async (name, body, field, reason) => {
     const expected = { status: 400, code: "invalid_argument", reason, fields: [field] };
     const method = name.startsWith("delete_") ? "DELETE" : "POST";
     const answer = await http1(server.url, `/api/${name}/`, { method, headers: bearer(adminToken), body });

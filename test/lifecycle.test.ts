@@ -32,8 +32,8 @@ async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}
 }
 
 /**
- * Holds back all requests to the store, makes a call, and waits until the metrics report that the call is in flight. Do
- * not wait for a request at the proxy instead: the server also sends requests that do not belong to a call.
+ * Holds back all requests to the store, makes a call, and waits until the metrics report that the call is in flight. A
+ * request at the proxy would not prove this, because the server also sends requests that do not belong to a call.
  */
 async function inFlight<T>(
   { server, proxy }: SlowServer,
@@ -171,29 +171,32 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
     },
   );
 
-  withRedis("abandons endless requests and calls that wait for the store after SHUTDOWN_TIMEOUT", async () => {
-    const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "500ms" });
-    const headers = { authorization: `Token ${server.tokens.customer}` };
-    const json = { ...headers, "Content-Type": "application/json", "Content-Length": "1000", Expect: "100-continue" };
-    const endless = request(`${server.url}/api/user`, { method: "PUT", headers: json, agent: false });
-    closeLater(() => endless.destroy());
-    const ended = new Promise((resolve) => endless.once("close", resolve));
-    endless.on("error", () => {}).write("{");
-    await new Promise((resolve) => endless.once("continue", resolve));
-    const [call] = await inFlight(
-      { server, proxy },
-      {
-        ...{ grpc_method: "GetUserGroup", protocol: "rest" },
-        call: () => fetch(`${server.url}/api/user?user_group_id=a`, { headers }),
-      },
-    );
-    server.signal("SIGTERM");
-    expect(await server.exited()).toBe(0);
-    await expect(call).rejects.toThrow();
-    await ended;
-    const late = server.log().find(({ msg }) => msg === "could not be closed");
-    expect(late).toMatchObject({ failed: ["calls in flight"] });
-  });
+  withRedis(
+    "abandons incomplete requests and calls that wait for the store, if SHUTDOWN_TIMEOUT has elapsed",
+    async () => {
+      const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "500ms" });
+      const headers = { authorization: `Token ${server.tokens.customer}` };
+      const json = { ...headers, "Content-Type": "application/json", "Content-Length": "1000", Expect: "100-continue" };
+      const endless = request(`${server.url}/api/user`, { method: "PUT", headers: json, agent: false });
+      closeLater(() => endless.destroy());
+      const ended = new Promise((resolve) => endless.once("close", resolve));
+      endless.on("error", () => {}).write("{");
+      await new Promise((resolve) => endless.once("continue", resolve));
+      const [call] = await inFlight(
+        { server, proxy },
+        {
+          ...{ grpc_method: "GetUserGroup", protocol: "rest" },
+          call: () => fetch(`${server.url}/api/user?user_group_id=a`, { headers }),
+        },
+      );
+      server.signal("SIGTERM");
+      expect(await server.exited()).toBe(0);
+      await expect(call).rejects.toThrow();
+      await ended;
+      const late = server.log().find(({ msg }) => msg === "could not be closed");
+      expect(late).toMatchObject({ failed: ["calls in flight"] });
+    },
+  );
 
   const first = sharedServer({ runtime });
   it("reports that its port is in use, and exits with 1", async () => {
@@ -207,7 +210,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
     expect((await fetch(`${first.url}/healthz`)).status).toBe(200);
   });
 
-  it("generates two API tokens if none are configured, and prints a command that works when pasted", async () => {
+  it("generates two API tokens if API_TOKENS is not set, and logs a command that works without changes", async () => {
     const server = newServerProcess({ runtime });
     const url = await waitFor(
       "the server is ready",

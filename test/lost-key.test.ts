@@ -16,7 +16,7 @@ describeWithRedis("a server whose TOKEN_KEYS lacks the key of a group", () => {
     const redis = await newRedis();
     const before = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: tokenKey("lost", 1) } });
     const { id, user_group } = await restCalls(before).created();
-    // A running server records its key again and again.
+    // Stop the server before the deletion, because a running server records its key repeatedly.
     await before.stop();
     // An operator runs this command after a key is lost.
     await newOperator(redis).hdel(TOKEN_KEYS_KEY, "lost");

@@ -38,9 +38,9 @@ describeWithRedis("the memory of a group in Redis", () => {
 
   it.each([
     ["short values", given, "k1", 410],
-    ["a long name of the encryption key", given, "k".repeat(32), 480],
+    ["a long id of the encryption key", given, "k".repeat(32), 480],
     ["properties of several hundred bytes", long, "k1", 900],
-  ] as const)("with %s stays compact after every change", async (_, values, keyId, bytes) => {
+  ] as const)("a group with %s stays compact after every change", async (_, values, keyId, bytes) => {
     const environment = await newEnvironment({ name: "acme", tag: "Customer", number: 2 ** 19 }, redisOf(client));
     const store = storeOf(keyId);
     await redisOf(client).del(key(environment));
@@ -58,11 +58,11 @@ describeWithRedis("the memory of a group in Redis", () => {
     await isCompact();
   });
 
-  it("is at most 560 bytes with its indexes, or 1.9 times the data if the properties are long; an event takes at most 180 bytes", async () => {
+  it("a group needs at most 560 bytes with indexes, or 1.9 times its data if long, and an audit event needs at most 180 bytes", async () => {
     const store = storeOf();
     /**
      * Deletes the events, and then all other keys. Returns the memory that each of the two deletions frees, in bytes.
-     * Uses one transaction, because Redis could free buffers between two single commands.
+     * Uses one transaction, because Redis could free buffers between two separate commands.
      */
     const bytesOf = async (events: readonly string[]) => {
       const steps = redisOf(client)

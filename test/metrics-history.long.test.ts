@@ -35,7 +35,7 @@ function historyWith(calls: number, admin: Client<typeof AdminService>, request:
 }
 
 describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime) => {
-  it("count the calls of all workers, including an exited worker, for each method and environment", async () => {
+  it("GetMetricsHistory counts the calls of all workers, even of exited workers, for each method and environment", async () => {
     const server = await newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, WORKERS: "3" } });
     const root = adminOf(server.url);
     // Each request opens a connection, which any worker may accept.
@@ -88,7 +88,7 @@ describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime)
     const [victim = 0] = descendants(server.pid);
     process.kill(victim, "SIGKILL");
     await waitUntilGone(victim);
-    // A request fails if the killed worker had accepted its connection, so the test repeats the request.
+    // A request on a connection of the killed worker fails, so the test repeats the request.
     const answer = () =>
       adminOf(server.url)
         .getMetricsHistory({ method })

@@ -33,32 +33,35 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     await expect(http1(metricsUrl, "/healthz")).rejects.toThrow();
   });
 
-  it.each(["METRICS_PORT", "PORT"])("MAX_CONNECTIONS applies to %s, and not to the other port", async (port) => {
-    const server = await newServer({ runtime, env: { METRICS_PORT: "0", MAX_CONNECTIONS: "4" } });
-    const operations = [metricsUrlOf(server), "/healthz"] as const;
-    const calls = [server.url, "/api/user?user_group_id=a"] as const;
-    const [[url, path], [otherUrl, otherPath]] =
-      port === "PORT" ? ([calls, operations] as const) : ([operations, calls] as const);
-    const headers = { authorization: `Token ${server.tokens.customer}` };
-    const sent = `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${headers.authorization}\r\n\r\n`;
-    const held = await Promise.all(Array.from({ length: 4 }, () => openWire(url)));
-    for (const raw of held) raw.push(sent);
-    const whole = /^HTTP\/1\.1 200 .*\r\n\r\n(?:ok|\{.*\})\n$/s;
-    for (const raw of held) await waitFor("there is a response", () => whole.test(raw.received().toString()));
-    // To accept a new connection, the server may close an idle one. The other connections have just been active, so the
-    // server closes the new connection instead.
-    const another = await openWire(url);
-    another.push(sent);
-    await waitFor("the fifth connection is closed", () => another.isClosed);
-    expect(another.received()).toHaveLength(0);
-    expect(held.map((raw) => raw.isClosed)).toEqual([false, false, false, false]);
-    expect((await http1(otherUrl, otherPath, { headers })).status).toBe(200);
-    for (const { socket } of held) socket.destroy();
-    await expect
-      .poll(() => http1(url, path, { headers }).then(({ status }) => status, String), { timeout: 20_000 })
-      .toBe(200);
-    expect(await server.stop()).toBe(0);
-  });
+  it.each(["METRICS_PORT", "PORT"])(
+    "if %s has MAX_CONNECTIONS connections, only the other port accepts more connections",
+    async (port) => {
+      const server = await newServer({ runtime, env: { METRICS_PORT: "0", MAX_CONNECTIONS: "4" } });
+      const operations = [metricsUrlOf(server), "/healthz"] as const;
+      const calls = [server.url, "/api/user?user_group_id=a"] as const;
+      const [[url, path], [otherUrl, otherPath]] =
+        port === "PORT" ? ([calls, operations] as const) : ([operations, calls] as const);
+      const headers = { authorization: `Token ${server.tokens.customer}` };
+      const sent = `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${headers.authorization}\r\n\r\n`;
+      const held = await Promise.all(Array.from({ length: 4 }, () => openWire(url)));
+      for (const raw of held) raw.push(sent);
+      const whole = /^HTTP\/1\.1 200 .*\r\n\r\n(?:ok|\{.*\})\n$/s;
+      for (const raw of held) await waitFor("there is a response", () => whole.test(raw.received().toString()));
+      // To accept a new connection, the server may close an idle one. The other connections have just been active, so the
+      // server closes the new connection instead.
+      const another = await openWire(url);
+      another.push(sent);
+      await waitFor("the fifth connection is closed", () => another.isClosed);
+      expect(another.received()).toHaveLength(0);
+      expect(held.map((raw) => raw.isClosed)).toEqual([false, false, false, false]);
+      expect((await http1(otherUrl, otherPath, { headers })).status).toBe(200);
+      for (const { socket } of held) socket.destroy();
+      await expect
+        .poll(() => http1(url, path, { headers }).then(({ status }) => status, String), { timeout: 20_000 })
+        .toBe(200);
+      expect(await server.stop()).toBe(0);
+    },
+  );
 
   it.each([
     ["the service offers reflection by default", undefined],
@@ -79,7 +82,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 });
 
-it.skipIf(redisUrl === undefined)("one METRICS_PORT serves all workers", async () => {
+it.skipIf(redisUrl === undefined)("METRICS_PORT reports the calls of all workers", async () => {
   const server = await newServer({ redisUrl, env: { METRICS_PORT: "0", WORKERS: "2" } });
   const headers = { authorization: `Token ${server.tokens.customer}`, connection: "close" };
   for (let i = 0; i < 4; i++) await http1(server.url, "/api/user?user_group_id=a", { headers });

@@ -35,7 +35,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
   const ofReflection = { grpc_service: "grpc.reflection.v1.ServerReflection", protocol: "grpc" };
   const unknown = { grpc_service: "unknown", grpc_method: "unknown" };
 
-  it("have the series of every method from the start, with errors at zero", async () => {
+  it("the series of every method exist before the first call, with the value 0", async () => {
     for (const protocol of ["grpc", "grpc-web", "connect", "rest"]) {
       const labels = `grpc_type="unary",grpc_service="usergroup.v1.UserGroupService",grpc_method="GetUserGroup",protocol="${protocol}"`;
       expect(first).toContain(`grpc_server_started_total{${labels}} 0\n`);
@@ -48,7 +48,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(first).toContain('grpc_method="ServerReflectionInfo"');
   });
 
-  it("count the resolutions of viewers by credential and result", async () => {
+  it("resolutions of viewers are counted by credential and result", async () => {
     const results = ["resolved", "TOKEN_NOT_FOUND", "VIEWER_SESSION_INVALID", "VIEWER_SESSION_ENDED"];
     const counts = async () => {
       const value = await metrics();
@@ -77,7 +77,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(after.session).toEqual(before.session.map((count, i) => count + (risen.session[i] ?? 0)));
   });
 
-  it("count started and finished calls, by protocol and code", async () => {
+  it("started and finished calls are counted by protocol and code", async () => {
     const codes = [
       { grpc_code: "OK", protocol: "rest" },
       { grpc_code: "Unauthenticated", protocol: "grpc" },
@@ -101,7 +101,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     }
   });
 
-  it("measure the duration of a rejected request from its arrival", async () => {
+  it("the duration of a rejected request is measured from its arrival", async () => {
     const seconds = async () =>
       (await metrics())("grpc_server_handling_seconds_sum", { ...ofGet, protocol: "connect" });
     const before = (await seconds()) ?? 0;
@@ -120,7 +120,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(((await seconds()) ?? 0) - before).toBeGreaterThan(0.3);
   });
 
-  it("count the calls to all unknown paths under one name for each protocol", async () => {
+  it("calls to unknown paths are counted under one name for each protocol", async () => {
     const counts = async () => {
       const value = await metrics();
       const of = (protocol: string) => value("grpc_server_handled_total", { ...unknown, protocol });
@@ -143,7 +143,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
   });
 
   /** Opens a health watch, and returns a function that closes the watch. */
-  async function watch(protocol: "grpc" | "connect", how: "given up" | "cut off") {
+  async function watch(protocol: "grpc" | "connect", how: "abort" | "disconnect") {
     const sessionManager = new Http2SessionManager(server.url);
     const transport =
       protocol === "grpc"
@@ -154,7 +154,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     const watching = createClient(Health, transport).watch({ service: "" }, options)[Symbol.asyncIterator]();
     await watching.next();
     return async () => {
-      if (how === "given up") controller.abort();
+      if (how === "abort") controller.abort();
       else sessionManager.abort();
       await expect(watching.next()).rejects.toThrow();
       sessionManager.abort();
@@ -179,11 +179,11 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
   }
 
   it.each([
-    ["aborted over gRPC", ofWatch, () => watch("grpc", "given up")],
-    ["aborted over Connect", { ...ofWatch, protocol: "connect" }, () => watch("connect", "given up")],
-    ["cut off", ofWatch, () => watch("grpc", "cut off")],
-    ["cut off in the middle of its request", ofReflection, reflect],
-  ])("count a stream that is %s as canceled, without a logged error", async (_title, labels, begin) => {
+    ["that the client aborts over gRPC", ofWatch, () => watch("grpc", "abort")],
+    ["that the client aborts over Connect", { ...ofWatch, protocol: "connect" }, () => watch("connect", "abort")],
+    ["whose connection breaks", ofWatch, () => watch("grpc", "disconnect")],
+    ["whose connection breaks during its request", ofReflection, reflect],
+  ])("a stream %s counts as canceled, and the log contains no error", async (_title, labels, begin) => {
     const countsOf = (value: Metrics) => {
       const of = (grpc_code: string) => Number(value("grpc_server_handled_total", { ...labels, grpc_code }));
       return { canceled: of("Canceled"), others: [of("Internal"), of("OK")] };
@@ -203,13 +203,12 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  it("are collected at most four times a second, for any number of requests", async () => {
+  it("metrics are collected at most four times a second, for any number of requests", async () => {
     const started = performance.now();
     const seen = new Set<string>();
     for (let i = 0; i < 20; i++) {
       const { body } = await http1(server.url, "/metrics");
-      // Each collection of the metrics takes CPU time, so each collection reports another value. The set counts the
-      // collections.
+      // Each collection of the metrics takes CPU time, and reports a new total. So the set has a value per collection.
       seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(body.toString())?.[1] ?? expect.fail("no CPU time"));
       expect((await http1(server.url, "/metrics", { method: "HEAD" })).status).toBe(200);
     }
@@ -217,14 +216,14 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
   });
 
   it.each([undefined, ACCEPT, "application/json"])(
-    "have the text format of Prometheus for Accept: %s",
+    "metrics have the text format of Prometheus for Accept: %s",
     async (accept) => {
       const { headers } = await http1(server.url, "/metrics", { headers: { ...(accept && { accept }) } });
       expect(headers["content-type"]).toMatch(/^text\/plain; version=0\.0\.4/);
     },
   );
 
-  it("are compressed on request", async () => {
+  it("metrics are compressed on request", async () => {
     const zipped = await http1(server.url, "/metrics", { headers: { "accept-encoding": "gzip, deflate" } });
     expect(zipped.headers["content-encoding"]).toBe("gzip");
     expect(zipped.headers["vary"]).toBe("accept-encoding");

@@ -18,7 +18,7 @@ import {
 import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-/** Short timeouts for a Redis that does not respond, because the test then waits for the whole timeout. */
+/** Short timeouts. If Redis does not respond, the test waits for the whole timeout. */
 const BRIEFLY = { timeoutMs: 500, connectMs: 2000 };
 
 /**
@@ -35,7 +35,7 @@ async function fault(url: string, options: Partial<OpenOptions> = {}) {
 }
 
 it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"])(
-  "the error names the %s:// addresses that refuse connections",
+  "openRedis fails with an error that names the %s:// address, if the address refuses connections",
   async (scheme) => {
     const port = await freePort();
     const end = scheme === "redis-sentinel" ? "/0#m" : "";
@@ -47,7 +47,7 @@ it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"
   },
 );
 
-it("an address that does not respond is reported as unavailable", async () => {
+it("openRedis reports an address that does not respond as unavailable", async () => {
   const { port } = new URL(await newListener(createServer(() => {})));
   const urls = [
     `redis://127.0.0.1:${port}`,
@@ -60,14 +60,14 @@ it("an address that does not respond is reported as unavailable", async () => {
 });
 
 describeWithRedis("a Redis whose topology does not match REDIS_URL", () => {
-  it("is reported if it is one node but REDIS_URL names a Cluster", async () => {
+  it("openRedis names the correct scheme if REDIS_URL names a Cluster, but Redis is one node", async () => {
     const redis = await newRedis();
     expect(await fault(redis.url.replace("redis:", "redis-cluster:"))).toMatch(
       /^misconfigured: .*begin REDIS_URL with redis:\/\//,
     );
   });
 
-  it("is reported if it is a node of a Cluster but REDIS_URL names one node", async () => {
+  it("a failed call names the correct scheme if REDIS_URL names one node, but Redis is a Cluster", async () => {
     const cluster = await newCluster();
     const url = `redis://127.0.0.1:${cluster.nodes[0]?.port}`;
     const client = await newStoreClient({ url });
@@ -84,7 +84,7 @@ describeWithRedis("a Redis whose topology does not match REDIS_URL", () => {
 });
 
 describeWithRedis("Sentinels", () => {
-  it("receive the configured password, and an unknown master name is reported", async () => {
+  it("Sentinels receive the configured password, and an unknown master name is reported", async () => {
     const sentinels = await newSentinels({ password: "secret-of-sentinels" });
     expect(await fault(sentinels.url)).toMatch(/^misconfigured: .*REDIS_SENTINEL_PASSWORD/);
     const wrong = await fault(sentinels.url, { sentinelPassword: "another-secret-0001" });
@@ -152,7 +152,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
   });
 
   it.each(["redis", "redis-sentinel", "redis-cluster"])(
-    "the error names the right scheme if REDIS_URL has %s instead of its TLS variant, or the reverse",
+    "the error names the correct scheme if REDIS_URL has %s for a TLS port, or its TLS variant for a plain port",
     async (scheme) => {
       const [port, withTls] = [await freePort(), scheme.replace("redis", "rediss")];
       const plain =
@@ -185,12 +185,12 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
 });
 
 const BREAKS: { readonly [how: string]: (socket: Socket) => unknown } = {
-  "closes the first connection at once": (socket) => socket.destroy(),
-  "closes the first connection at the first command": (socket) => socket.once("data", () => socket.end()),
-  "resets the first connection at the first command": (socket) => socket.once("data", () => socket.resetAndDestroy()),
+  "closes connections immediately": (socket) => socket.destroy(),
+  "closes connections at the first command": (socket) => socket.once("data", () => socket.end()),
+  "resets connections at the first command": (socket) => socket.once("data", () => socket.resetAndDestroy()),
 };
 
-it.each(Object.entries(BREAKS))("if the host %s, the error names no options of ioredis", async (_, end) => {
+it.each(Object.entries(BREAKS))("if the host %s, openRedis names no options of ioredis", async (_, end) => {
   const sockets = new Set<Socket>();
   const listener = createServer((socket) => {
     sockets.add(socket.on("error", () => {}));
@@ -212,7 +212,7 @@ it.each(Object.entries(BREAKS))("if the host %s, the error names no options of i
 });
 
 describeWithRedis("the password of the nodes", () => {
-  it("is used on every node of a Cluster, and a wrong password is reported without retries", async () => {
+  it("the password is used on every node of a Cluster, and a wrong password is reported", async () => {
     const cluster = await newCluster();
     await Promise.all(
       cluster.nodes.map(async (node) => {

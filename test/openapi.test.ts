@@ -1,6 +1,6 @@
 import { describe } from "vitest";
 import { describeVerdicts } from "./support/openapi/verdicts.ts";
 
-describe("the OpenAPI document and the service accept and refuse the same generated requests of", () => {
+describe("the OpenAPI document and the service", () => {
   describeVerdicts({ numRuns: 4, seed: 1 });
 });

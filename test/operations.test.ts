@@ -89,7 +89,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       return { health, close: () => sessionManager.abort() };
     };
 
-    it("checks and lists every service", async () => {
+    it("Check and List report every service as SERVING", async () => {
       const { health, close } = open();
       for (const service of CHECKED) {
         expect((await health.check({ service })).status).toBe(Status.SERVING);
@@ -101,7 +101,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       close();
     });
 
-    it("supports Watch", async () => {
+    it("Watch reports SERVING, or SERVICE_UNKNOWN for an unknown service", async () => {
       const { health, close } = open();
       for (const [service, expected] of [
         ["", Status.SERVING],
@@ -118,7 +118,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
     });
   });
 
-  describe("endpoints that need no API token", () => {
+  describe("open endpoints", () => {
     const tooMuch = Buffer.concat([Buffer.from([10, 0x80, 0x28]), Buffer.alloc(5120, "x")]);
 
     it.each([
@@ -126,7 +126,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       "/grpc.health.v1.Health/Watch",
       "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
       "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-    ])("accept only small messages at %s", async (path) => {
+    ])("endpoints without an API token reject messages of more than 4096 bytes at %s", async (path) => {
       const headers = { "content-type": "application/grpc", te: "trailers" };
       const answer = await http2(server.url, path, { method: "POST", headers, body: envelope(tooMuch) });
       const status = { ...answer.headers, ...answer.trailers };
@@ -134,7 +134,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       expect(decodeURIComponent(String(status["grpc-message"]))).toMatch(/larger than .*\b4096\b/);
     });
 
-    it("accept smaller messages than the other endpoints", async () => {
+    it("endpoints without an API token have a lower size limit for messages than other endpoints", async () => {
       const headers = { "content-type": "application/proto", authorization: `Token ${server.tokens.customer}` };
       const post = { method: "POST", headers, body: tooMuch };
       const check = await http1(server.url, "/grpc.health.v1.Health/Check", post);
@@ -152,7 +152,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       return stdout;
     };
 
-    it("lists every method", async () => {
+    it("reflection lists every service with its methods", async () => {
       const list = await buf("--reflect", "--reflect-protocol", "grpc-v1", "--list-methods", server.url);
       const services = new Set(
         list
@@ -164,7 +164,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       expect(list).toContain("usergroup.v1.UserGroupService/RotateUserGroupToken");
     });
 
-    it("supports a v1alpha client without generated code", async () => {
+    it("reflection supports a v1alpha client without generated code", async () => {
       const url = `${server.url}/usergroup.v1.UserGroupService/GetUserGroup`;
       const header = `Authorization: Token ${server.tokens.customer}`;
       const data = '{"userGroupId":"reflected","properties":{"a":[1]}}';
@@ -228,7 +228,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       "buf.validate.FieldPath",
     ];
 
-    it("lets a generic client read every detail of an error", async () => {
+    it("reflection lets a generic client read every detail of an error", async () => {
       const registry = await registryOf(["usergroup.v1.UserGroupService", ...DETAILS]);
       for (const name of DETAILS) expect(registry.getMessage(name)?.typeName).toBe(name);
       const client = createClient(UserGroupService, transport());
@@ -251,7 +251,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       ]);
     });
 
-    it("contains the complete file of protovalidate, with the field numbers of this service", async () => {
+    it("reflection returns the complete file of protovalidate, with the field numbers of this service", async () => {
       const registry = await registryOf(["usergroup.v1.UserGroupService"]);
       const served = registry.getMessage("buf.validate.FieldRules");
       expect(served?.fields.map(({ name }) => name)).toContain("repeated");
@@ -262,19 +262,22 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       expect(registry.getExtension("buf.validate.field")?.number).toBe(1159);
     });
 
-    it.each(["gzip", "br"])("is not compressed for a client that accepts %s", async (encoding) => {
-      const question = create(ServerReflectionRequestSchema, {
-        messageRequest: { case: "fileContainingSymbol", value: "usergroup.v1.UserGroupService" },
-      });
-      const answer = await http2(server.url, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", {
-        method: "POST",
-        headers: { "content-type": "application/grpc", te: "trailers", "grpc-accept-encoding": encoding },
-        body: envelope(toBinary(ServerReflectionRequestSchema, question)),
-      });
-      const flags = answer.body.readUInt8(0);
-      expect(flags).toBe(0);
-      expect(answer.body.byteLength).toBe(5 + answer.body.readUInt32BE(1));
-    });
+    it.each(["gzip", "br"])(
+      "a reflection response is not compressed for a client that accepts %s",
+      async (encoding) => {
+        const question = create(ServerReflectionRequestSchema, {
+          messageRequest: { case: "fileContainingSymbol", value: "usergroup.v1.UserGroupService" },
+        });
+        const answer = await http2(server.url, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", {
+          method: "POST",
+          headers: { "content-type": "application/grpc", te: "trailers", "grpc-accept-encoding": encoding },
+          body: envelope(toBinary(ServerReflectionRequestSchema, question)),
+        });
+        const flags = answer.body.readUInt8(0);
+        expect(flags).toBe(0);
+        expect(answer.body.byteLength).toBe(5 + answer.body.readUInt32BE(1));
+      },
+    );
   });
 
   describe("an unknown path", () => {

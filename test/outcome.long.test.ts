@@ -77,14 +77,14 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
       (redis) => newOperator(redis).config("SET", "maxmemory", "1"),
       { ...NOT_MADE, resolve: "answered" },
     ],
-  ])("is %s", async (_what, befall, reported) => {
+  ])("the outcome is %s", async (_what, befall, reported) => {
     const redis = await newRedis();
     const { server, token } = await start(redis);
     await befall(redis, server);
     expect(await outcomes(server, token)).toEqual(reported);
   });
 
-  it("is `unknown` if the reply of Redis was lost", async () => {
+  it("the outcome is `unknown` if the reply of Redis was lost", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);
     const { server } = await start(proxy);
@@ -97,7 +97,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     expect(await operator.hget(key, FIELD.name)).toBe("made");
   });
 
-  it("is also reported to operators, and for each group of an import", async () => {
+  it("AdminService also reports the outcome, and reports it for each group of an import", async () => {
     const redis = await newRedis();
     // The API token of the admin stays cached while Redis is frozen.
     const env = { ...ADMIN_ENV, REDIS_TIMEOUT, API_TOKEN_CACHE: "1m" };
@@ -131,7 +131,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     expect((await viewers.resolveViewer({ token })).providedId).toBe("a");
   });
 
-  it("is `unknown` if a script fails after a possible write", async () => {
+  it("the outcome is `unknown` if a script fails after a possible write", async () => {
     const redis = await newRedis();
     const url = await withRights(redis, documentedRights());
     const { server, token } = await start({ url });

@@ -24,7 +24,7 @@ import { linesOf } from "./support/server.ts";
 const redisUrl = inject("redisUrl");
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
-/** The maximum number of calls in the service. This is the sum of the calls that wait and the calls in flight. */
+/** Maximum number of calls that wait or are in flight, per worker. */
 const MAX_CALLS = 16_384;
 const STREAMS = 32;
 
@@ -71,8 +71,8 @@ class Calls {
   }
 
   /**
-   * Returns whether Node has passed all requests of `getCaller` to the kernel. Node sends the bodies after the headers,
-   * so this also checks the bodies.
+   * Returns whether Node has passed all requests of `getCaller` to the kernel. A finished body implies sent headers,
+   * because Node sends the headers first.
    */
   get isSent(): boolean {
     const isFinished = this.#streams.every(({ writableFinished }) => writableFinished);
@@ -128,7 +128,7 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/1.1 connections on %s",
   const CONNECTIONS = 900;
   const server = suiteServer(() => ({ runtime, redisUrl }));
 
-  it("is answered, even if requests are pipelined or their bodies arrive later", async () => {
+  it("a flood is answered, even if requests are pipelined or their bodies arrive later", async () => {
     const { port } = new URL(server.url);
     const fields = `host: a\r\nauthorization: Token ${server.tokens.customer}\r\n`;
     const get = `GET /api/user?user_group_id=a HTTP/1.1\r\n${fields}\r\n`;
@@ -172,7 +172,7 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
   const server = suiteServer(() => ({ runtime, redisUrl }));
   const MAX_STREAMS = 100;
 
-  it("is answered, although the server stops reading from connections while too many calls wait", async () => {
+  it("a flood is answered, although the server stops reading from connections while too many calls wait", async () => {
     const headers = { authorization: `Token ${server.tokens.customer}` };
     const sessions = Array.from({ length: 60 }, () => openHttp2(server.url));
     for (const session of sessions) closeLater(() => session.destroy());
@@ -252,7 +252,7 @@ describeWithRedis.each(RUNTIMES)("a server at the limit of calls in flight, on %
       );
     }
     expect((await http1(operationsUrl(), "/healthz")).status).toBe(200);
-    // The server caches its metrics for a moment.
+    // The server caches its metrics for a moment, so the test waits for the new count.
     const environment = hasMetricsPort ? `,environment="${server.environment}/Customer"` : "";
     await waitFor(
       "the refusals are counted",
