@@ -25,7 +25,7 @@ describeMatrix((place, row) => {
         [{ authorization: `Token ${customer.slice(0, -1)}` }, "UNKNOWN"],
         [{ authorization: `Token ${newApiToken()}` }, "UNKNOWN"],
         [{ "explo-authorization": `Token ${newApiToken()}` }, "UNKNOWN"],
-        // If the first header is invalid, the service does not try the second header, although it is valid.
+        // If the first header is invalid, the service does not try the valid second header.
         [{ authorization: "Token unknown", "explo-authorization": `Token ${customer}` }, "UNKNOWN"],
       ];
       for (const [headers, reason] of cases) {

@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       }
     });
 
-    it("an API token cannot set a later expiry time than its own, or rotate an API token that expires later", async () => {
+    it("an API token cannot create, extend or rotate an API token that expires later than itself", async () => {
       const environment = customerOf(server);
       const expireTime = inFuture(HOUR_MS);
       const create = (by: ReturnType<typeof admin>, given: object) =>

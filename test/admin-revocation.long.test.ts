@@ -98,7 +98,7 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     for (const server of [one, two]) await refusedBy(server, token);
   });
 
-  it("a worker that had no subscription during the revocation rejects the API token", async () => {
+  it("a worker that had no subscription during the revocation rejects the revoked API token", async () => {
     const { token, one, two } = await cachedToken();
     const key = await keyOfApiToken(operator, token);
     // Close the subscriptions and delete the token in one transaction, so that no worker receives the revocation.

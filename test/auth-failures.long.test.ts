@@ -177,7 +177,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const sent = sessions.flatMap((session) =>
       Array.from({ length: 30 }, () => http2On(session, TARGET, { headers: bearer(newApiToken()) })),
     );
-    // Send one more request on each connection. When its response arrives, the server has received all calls. Only then
+    // Send one more request on each connection. When the responses arrive, the server has received all calls. Only then
     // let Redis respond.
     for (const session of sessions) expect((await http2On(session, "/healthz")).status).toBe(200);
     redis.thaw();

@@ -182,8 +182,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await enter("Done by", id);
     await page.getByText("No event matches the filter.").waitFor();
     await page.getByText(`ugs audit --actor ${id} --method RevokeApiToken --since 1h`).waitFor();
-    // If a filter matches few events, the service returns pages with few events. The console combines them into one
-    // page.
+    // If a filter matches few events, the service returns pages with few events. The console combines these pages.
     await page.route("**/ListAuditEvents", async (route) => {
       const request = { ...(route.request().postDataJSON() as object), pageSize: 1 };
       await route.continue({ postData: JSON.stringify(request) });

@@ -42,7 +42,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     return (await adminOf(server.url).createApiToken(request)).token;
   }
 
-  it("signs in with a token of a sufficient role, and shows the reason if it rejects a token", async () => {
+  it("signs in with a token of a sufficient role, and shows the reason if a token is rejected", async () => {
     // The page contains this notice until the script of the console removes it.
     const loading = "The console is loading.";
     expect(await (await fetch(`${server.url}/console/`)).text()).toContain(loading);
@@ -51,8 +51,8 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
       server.url,
     );
     expect(await page.getByText(loading).count()).toBe(0);
-    // The script renders the page before the event DOMContentLoaded ends, so measure the time until that end. On a busy
-    // machine, several attempts may be necessary.
+    // The script renders the page before the event DOMContentLoaded ends, so the test measures the time until this end.
+    // On a busy machine, several attempts may be necessary.
     await waitFor("the page is interactive within a second", async () => {
       await page.reload();
       await page.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -472,7 +472,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await picture("get started");
     await grpcClients(own, token).groups.updateUserGroup({ userGroupId: "acme", name: "Acme Ltd." });
     await isDone("A message was delivered.");
-    // Now a back end uses the service, so the first page has no link to the steps any more.
+    // A back end has used the service, so the first page has no link to the steps.
     await press("link", "Environments");
     await page.getByRole("link", { name: "contoso/Customer" }).waitFor();
     expect(await page.getByRole("link", { name: "Show the steps" }).count()).toBe(0);
@@ -624,7 +624,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await leave();
   });
 
-  it("shows the page of the URL after the sign-in, if the token has access to the environment in the URL", async () => {
+  it("after the sign-in, shows the page of the URL if the token has access to the environment in the URL", async () => {
     await newEnvironment("hooli");
     const hash = "#/groups?env=hooli%2FCustomer&prefix=x";
     const { page, press, signIn } = await openConsole(browser, server.url, { hash });

@@ -57,7 +57,7 @@ it.each(RUNTIMES)(
   },
 );
 
-it("the console is not served with CONSOLE=off, and METRICS_PORT then serves no RPCs", async () => {
+it("with CONSOLE=off, the console is not served, and METRICS_PORT serves no RPCs", async () => {
   const server = await newServer({ env: { ...ADMIN_ENV, CONSOLE: "off", METRICS_PORT: "0" } });
   for (const url of [server.url, metricsUrlOf(server)]) expectRestError(await http1(url, "/console/"), NOT_FOUND);
   expect((await getCaller(metricsUrlOf(server))).status).toBe(404);

@@ -25,7 +25,7 @@ const WEBHOOK_IDS = Object.values(document.webhooks).map(({ post }) => `operatio
 const GET_USER = "operations-REST-getUser";
 const LOOKUP = "operations-AdminService-AdminService_ListUserGroups";
 
-describeWithChromium("the page of the API in Chromium", () => {
+describeWithChromium("the page /docs/ in Chromium", () => {
   const browser = suiteBrowser();
 
   it.each(RUNTIMES)("shows every operation, and sends requests only to the service, on %s", async (runtime) => {

@@ -66,7 +66,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     expect(wrong.output()).toContain("TOKEN_KEYS has none of the keys");
   });
 
-  it("the log contains an error if Redis returns with a different environment of the same name", async () => {
+  it("the log contains an error if Redis has a different environment of the same name after a reconnection", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const worker = await newServer({ redisUrl: redis.url });
     const name = { name: worker.environment, tag: "Customer" as const };

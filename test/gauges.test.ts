@@ -89,7 +89,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
 describeWithRedis.each(RUNTIMES)("gauges of Redis memory on %s", (runtime) => {
   const [USED, MAX] = ["ugs_redis_memory_used_bytes", "ugs_redis_memory_max_bytes"];
 
-  it("the memory of each Redis node is reported, or only of the fullest node if the metrics are public", async () => {
+  it("gauges report the memory of each Redis node, or only the fullest node if the metrics are public", async () => {
     const redis = await newRedis(["--maxmemory", "100mb"]);
     const env = { ...ADMIN_ENV, METRICS_PORT: "0" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });

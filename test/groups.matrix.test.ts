@@ -41,7 +41,7 @@ describeMatrix((place, row) => {
       if (!isRest) expect(group).toEqual(kept);
     });
 
-    it("names the group after its id and sets no properties, if the request has only an id", async () => {
+    it("if the request has only an id, names the group after the id and sets no properties", async () => {
       const { client, as } = place;
       const userGroupId = newId();
       const { group } = await client.getUserGroup({ userGroupId }, as.customer);

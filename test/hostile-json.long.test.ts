@@ -107,7 +107,7 @@ const WAYS: readonly Way[] = [
         type: `application/${protocol}${codec}`,
         isBinary: codec === "proto",
         isEnveloped: protocol !== "",
-        // Connect puts the messages of streams into envelopes, but this test sends no envelopes over Connect.
+        // Connect puts the messages of streams into envelopes. This test sends Connect requests without envelopes.
         methods: METHODS.filter(({ methodKind }) => protocol !== "" || methodKind === "unary"),
         pathOf: ({ parent, name }) => ["POST", `/${parent.typeName}/${name}`],
       }),

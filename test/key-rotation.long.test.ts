@@ -121,7 +121,7 @@ function startLoad({ url, tokens }: TestServer) {
     async () => {
       const { userGroup } = await groups.rotateUserGroupToken({ group: { case: "userGroupId", value: any() } }, header);
       await viewers.resolveViewer({ token: userGroup?.token ?? "" }, header).catch((error: unknown) => {
-        // The load on the other worker has rotated the token concurrently.
+        // The load on the other worker may have rotated the token concurrently.
         if (!String(error).includes("not_found")) throw error;
       });
     },

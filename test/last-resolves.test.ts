@@ -5,7 +5,7 @@ import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 
 describeWithRedis("the day on which a group was last resolved", () => {
-  it("is stored if any worker resolves a viewer, but not if an operator looks up a group, and survives a restart", async () => {
+  it("is stored when a worker resolves a viewer, not when an operator looks up a group, and survives a restart", async () => {
     const env = { ...ADMIN_ENV, WORKERS: "2" };
     const server = await newServer({ redisUrl, env });
     const { groups, viewers } = grpcClients(server);

@@ -47,8 +47,8 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       for (const raw of held) raw.push(sent);
       const whole = /^HTTP\/1\.1 200 .*\r\n\r\n(?:ok|\{.*\})\n$/s;
       for (const raw of held) await waitFor("there is a response", () => whole.test(raw.received().toString()));
-      // To accept a new connection, the server may close an idle one. The other connections have just been active, so the
-      // server closes the new connection instead.
+      // To accept a new connection, the server may close an idle connection. The other connections have just been
+      // active, so the server closes the new connection instead.
       const another = await openWire(url);
       another.push(sent);
       await waitFor("the fifth connection is closed", () => another.isClosed);

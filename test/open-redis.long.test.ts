@@ -138,7 +138,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     await cluster.whole();
   });
 
-  it("a master with Sentinels can be used", async () => {
+  it("the service connects to a master with Sentinels", async () => {
     const [masterPort, sentinelPort] = [await freePort(), await freePort()];
     await newRedis(args(masterPort));
     const settings = [...optionLines(args(sentinelPort)), "tls-replication yes"];
@@ -170,7 +170,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     },
   );
 
-  it("a single node can be used, and each attempt without the CA is rejected", async () => {
+  it("the service connects to a single node, and rejects each connection without the CA", async () => {
     const port = await freePort();
     await newRedis(args(port));
     const url = `rediss://127.0.0.1:${port}`;

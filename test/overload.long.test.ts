@@ -71,8 +71,8 @@ class Calls {
   }
 
   /**
-   * Returns whether Node has passed all requests of `getCaller` to the kernel. A finished body implies sent headers,
-   * because Node sends the headers first.
+   * Returns whether Node has passed all requests of `getCaller` to the kernel. Node sends headers before bodies, so the
+   * check of the bodies is sufficient.
    */
   get isSent(): boolean {
     const isFinished = this.#streams.every(({ writableFinished }) => writableFinished);
