@@ -28,7 +28,7 @@ function whoIn({ environment, api_token_id, api_token_name, user_group_id, ...re
   return { environment, api_token_id, api_token_name, user_group_id };
 }
 
-describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
+describe.each(RUNTIMES)("log lines of calls on %s", (runtime) => {
   const server = sharedServer({ runtime });
   const issued = { token: "", id: "" };
   let byHand: Record<string, unknown> = {};

@@ -52,7 +52,6 @@ it.each(RUNTIMES)(
     expect(JSON.parse((await getCaller(metricsUrl)).body.toString())).toMatchObject({ role: "root" });
     expectRestError(await http1(server.url, "/console/"), NOT_FOUND);
     expect((await getCaller(server.url)).status).toBe(200);
-    // METRICS_PORT serves no other RPCs.
     expectRestError(await http1(metricsUrl, "/api/user?user_group_id=a"), NOT_FOUND);
   },
 );

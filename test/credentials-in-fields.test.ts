@@ -9,7 +9,7 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 
 const JWT_HEAD = Buffer.from('{"alg":"ES256","typ":"viewer+jwt","kid":"k"}').toString("base64url");
 
-describe.each(RUNTIMES)("a credential in a field that many callers can read, on %s", (runtime) => {
+describe.each(RUNTIMES)("credentials in fields on %s", (runtime) => {
   const server = sharedServer({ runtime });
 
   it("a credential is rejected as an id or name, and the error does not contain the credential", async () => {

@@ -37,7 +37,6 @@ describeWithChromium("the page /docs/ in Chromium", () => {
       if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
     });
     page.on("pageerror", (error) => complaints.push(error.message));
-    // The browser fires an event for each violation of the content security policy.
     await page.addInitScript(() => {
       const violations: string[] = [];
       Object.assign(globalThis, { violations });

@@ -77,7 +77,6 @@ describe("streams of events", () => {
       const extra = Array.from({ length: 100 }, () => watch(connections[11] as Admin, { environment: other }));
       for (const each of extra) expect(await failureOf(each.ended)).toEqual(refused);
     }
-    // Open streams still receive events.
     await importGroups(root, last as Named, ["a"]);
     for (const each of streams.slice(-MAX_WATCHERS.environment))
       expect(await each.seen(1)).toEqual(["user_group.created a"]);

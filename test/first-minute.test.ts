@@ -64,7 +64,6 @@ describe.each(RUNTIMES)("the service on %s, started in a terminal,", (runtime) =
     expect(answer).toMatch(/^\{"success":1,.*\}\n200$/);
     const headers = { authorization: `Token ${made[1]?.[2]}` };
     expect((await fetch(`${url}/api/user?user_group_id=x`, { headers })).status).toBe(200);
-    // The output has no JSON and no colors.
     const ours = session.screen().slice(session.screen().indexOf("REDIS_URL is not set"));
     expect(ours).not.toContain('"msg"');
     expect(ours).not.toContain("\u001b[");

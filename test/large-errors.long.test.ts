@@ -36,7 +36,7 @@ function sizeOf(fields: IncomingHttpHeaders): number {
   return Object.entries(fields).reduce((sum, [name, value]) => sum + name.length + String(value).length + 32, 0);
 }
 
-describe.each(RUNTIMES)("large errors on %s", (runtime) => {
+describe.each(RUNTIMES)("errors on %s", (runtime) => {
   const server = sharedServer({ runtime });
   let headers: { authorization: string };
   beforeAll(() => {

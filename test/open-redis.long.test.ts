@@ -59,7 +59,7 @@ it("openRedis reports an address that does not respond as unavailable", async ()
   }
 });
 
-describeWithRedis("a Redis whose topology does not match REDIS_URL", () => {
+describeWithRedis("wrong schemes of REDIS_URL", () => {
   it("openRedis names the correct scheme if REDIS_URL names a Cluster, but Redis is one node", async () => {
     const redis = await newRedis();
     expect(await fault(redis.url.replace("redis:", "redis-cluster:"))).toMatch(

@@ -53,7 +53,7 @@ const all = (outcome: string) => {
 };
 const [NOT_MADE, UNKNOWN] = [all("not_made"), all("unknown")];
 
-describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (runtime) => {
+describeWithRedis.each(RUNTIMES)("outcomes of changes on %s", (runtime) => {
   const start = async (redis: { readonly url: string }) => {
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT } });
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });

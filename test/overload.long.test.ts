@@ -56,7 +56,7 @@ class Calls {
     return this;
   }
 
-  /** Sends calls that do not need Redis. So the service answers these calls in the order in which it starts them. */
+  /** Sends calls that do not need Redis. */
   getCaller(requests: number, headers: OutgoingHttpHeaders): this {
     const path = "/usergroup.admin.v1.AdminService/GetCaller";
     for (let i = 0; i < requests; i++) {

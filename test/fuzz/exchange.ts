@@ -10,7 +10,7 @@ import {
   settings,
 } from "@user-group-service/testing/http2-frames";
 
-/** Valid requests on one connection, as bytes, and the number of expected responses. */
+/** Valid requests on one connection. */
 export interface Exchange {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";
