@@ -3,7 +3,7 @@ import { envelope, http1, http2 } from "@user-group-service/testing/http";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { newServer, redisUrl } from "./support/opened.ts";
+import { newServer } from "./support/opened.ts";
 import { metricsTextOf, metricsUrlOf } from "./support/operations.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 
@@ -80,14 +80,4 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     const health = { method: "POST", headers: { "content-type": "application/json" }, body: "{}" };
     expect((await http1(server.url, "/grpc.health.v1.Health/Check", health)).status).toBe(200);
   });
-});
-
-it.skipIf(redisUrl === undefined)("METRICS_PORT reports the calls of all workers", async () => {
-  const server = await newServer({ redisUrl, env: { METRICS_PORT: "0", WORKERS: "2" } });
-  const headers = { authorization: `Token ${server.tokens.customer}`, connection: "close" };
-  for (let i = 0; i < 4; i++) await http1(server.url, "/api/user?user_group_id=a", { headers });
-  const { body } = await http1(metricsUrlOf(server), "/metrics");
-  expect(body.toString()).toMatch(/^\w+\{.*GetUserGroup.*\} 4$/m);
-  expect((await http1(server.url, "/metrics")).status).toBe(404);
-  expect(await server.stop()).toBe(0);
 });
