@@ -274,7 +274,7 @@ describe("a port that drains", () => {
         await answeredHttp1(wire);
       }
       void port.drain(60);
-      // Other limits would close a forgotten connection after a minute.
+      // The timeout is shorter than a minute, because other limits close every idle connection after a minute.
       for (const wire of wires) await waitFor("the connection is closed", () => wire.isClosed, 20_000);
     } finally {
       port.destroy();

@@ -17,8 +17,8 @@ async function listens(cwd: string, command: string, env: { readonly [name: stri
 }
 
 /**
- * Creates, updates, rotates and resolves a group. The store runs Lua scripts for these calls, so a missing script makes
- * a call fail.
+ * Creates, updates, rotates and resolves a group. The store runs Lua scripts for these calls. If a script is missing in
+ * `dist/`, a call fails.
  */
 async function useEveryScript(url: string, apiToken: string): Promise<void> {
   const headers = { authorization: `Token ${apiToken}`, "content-type": "application/json" };

@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
       for (const send of [http1, http2]) {
         for (const method of ["GET", "PUT", "DELETE", "OPTIONS"]) {
-          // The service does not support GET of Connect, because the URL would contain a token.
+          // The service does not support GET requests of Connect, because their URLs would contain a token.
           const query = method === "GET" ? "?encoding=json&message=%7B%7D&connect=v1" : "";
           const answer = await send(server.url, target + query, { method, headers: headers() });
           connect(answer, notAllowed);

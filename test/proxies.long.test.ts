@@ -32,10 +32,7 @@ const PROXIES = [
 const WAITING = 1500;
 const CONNECTIONS = 20;
 const AT_ONCE = 2000;
-/**
- * Numbers of calls. An earlier version of the service reset some calls of every burst of 2,000 concurrent calls. Only
- * Node behind nginx gets the long load.
- */
+/** Numbers of calls in the short load and in the long load. Only a server on Node behind nginx gets the long load. */
 const [SHORT_LOAD, LONG_LOAD] = [4000, 20_000];
 
 describeWithRedis.each(RUNTIMES)("a server on %s that does not accept connections yet", (runtime) => {
@@ -123,8 +120,8 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
       const headers = { authorization: "Token nobody-has-this-token", "x-forwarded-for": caller };
       return (await http1(url, "/api/user?user_group_id=a", { headers })).status;
     };
-    // The proxy appends an address of this machine. The service trusts this address, so a failure counts for the
-    // address before it.
+    // The proxy appends an address of this machine to `X-Forwarded-For`. The service trusts the appended address, so a
+    // failure counts for `caller`, the address before the appended address.
     for (let i = 0; i < 3; i++) expect(await failure("198.51.100.1")).toBe(401);
     expect(await failure("198.51.100.1")).toBe(429);
     expect(await failure("198.51.100.2")).toBe(401);

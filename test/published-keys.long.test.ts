@@ -9,7 +9,7 @@ import { ADMIN_ENV, adminOf, newName } from "./support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** Number of connections, and number of streams on each connection. A connection cannot have more streams. */
+/** Number of connections, and the maximum number of streams on each connection. */
 const [CONNECTIONS, STREAMS] = [48, 100];
 
 const pathOf = (environment: string) => `/e/${environment}/.well-known/jwks.json`;
@@ -68,7 +68,7 @@ describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
     await waitFor("new keys are published", async () => (await http1(server.url, pathOf(late))).status === 200);
   });
 
-  it("are served while Redis hangs, and few requests for other keys wait for Redis", async () => {
+  it("are served from the cache while Redis hangs, and only MAX_KEY_REQUESTS requests for uncached keys wait for Redis", async () => {
     const redis = await newRedis();
     // All requests must arrive before the first of them fails.
     const limits = { AUTH_FAILURE_LIMIT: "off", REDIS_TIMEOUT: "5s" };

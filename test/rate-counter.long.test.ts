@@ -50,7 +50,7 @@ describeWithRedis("rate limit counts in Redis", () => {
     await waitFor("the next window has begun", async () => (await short.add("a", 1)).total === 1);
   });
 
-  it("that an operator has set without an expiry time receive an expiry time", async () => {
+  it("receive an expiry time if an operator has set them without an expiry time", async () => {
     const kind = newKind();
     const operator = newOperator(redis);
     await operator.set(`ug:rate:${kind}:a`, "41");

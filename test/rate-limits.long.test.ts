@@ -26,7 +26,8 @@ async function statuses(server: TestServer, token: string, times: number, id = "
 }
 
 /**
- * Returns the total number of calls that Redis commands have counted. The last argument of each command is a number.
+ * Returns the total number of calls that INCRBY commands have counted. The last argument of each command is the number
+ * of calls that the command adds to the count.
  */
 function sumOf(commands: readonly string[]): number {
   return commands.map((command) => Number(command.split(" ").at(-1))).reduce((sum, n) => sum + n, 0);

@@ -50,7 +50,7 @@ const REFUSALS: { readonly [what: string]: Refusal } = {
   },
 };
 
-/** Queries the paths, the health service and the metrics. Returns their answers about reads and about changes. */
+/** Queries /readyz, the gRPC health service and the metrics. Returns the readiness for reads and for changes. */
 async function signalsOf(server: TestServer) {
   const health = healthOf(server);
   const [reads, changes, metrics] = [

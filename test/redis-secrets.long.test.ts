@@ -107,7 +107,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     expect(server.output()).not.toContain("password-");
   });
 
-  it("after Redis has hung, without delaying the change of another file", async () => {
+  it("after Redis has hung, and the hang does not delay the change of another file", async () => {
     const redis = await newRedis();
     await askAll([redis], newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", admin: ADMIN_TOKEN });

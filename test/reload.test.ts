@@ -17,7 +17,7 @@ const certificates = inject("certificates");
 const SETTINGS = ["TOKEN_KEYS_FILE", "API_TOKENS_FILE", "ADMIN_TOKEN_FILE", "TLS_CERT_FILE", "TLS_KEY_FILE"];
 
 describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (runtime) => {
-  it("take effect when they change, unless their new content is invalid", async () => {
+  it("take effect when their files change, but keep their previous content if the new content is invalid", async () => {
     const [before, after] = [`before-${crypto.randomUUID()}`, `after-${crypto.randomUUID()}`];
     const name = `t${crypto.randomUUID().slice(0, 8)}`;
     const { cert, key } = certificates.server;

@@ -92,7 +92,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     await isKnown(first, 0);
     await isKnown(second, 0);
     await calls.end();
-    // The group was not created again.
+    // While the servers refused the data, they did not create the group again.
     expect(calls.tokens.size).toBe(1);
     expect(await operator.keys("*")).toEqual([]);
     for (const server of [first, second]) {

@@ -59,7 +59,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(ofReplica).toBeGreaterThanOrEqual(ofPrimary ?? Number.NaN);
     });
 
-    it("logs a warning if the primary accepts changes without replicas, but not if the primary refuses them", async () => {
+    it("logs a warning if the primary accepts changes without replicas, but not if the primary refuses such changes", async () => {
       const warning = /min-replicas-to-write is 0: .*Set min-replicas-to-write to 1/;
       const warned = () => server.log().some(({ level, msg }) => level === "warn" && warning.test(msg));
       await start();

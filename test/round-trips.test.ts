@@ -10,8 +10,8 @@ import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteProxy, suiteRedis } from "./support/opened.ts";
 import { testApiTokens, testEnvironments, testUserGroupAdmin, testUserGroups } from "./support/stores.ts";
 
-// A proxy lets only a given number of round trips pass, and then holds back all requests. So if a call needs more round
-// trips than the test allows, the call never finishes.
+// A proxy forwards only a given number of round trips, and then delays all requests. If a call needs more round trips
+// than the test allows, the call times out.
 describeWithRedis("round trips to a real Redis", () => {
   let environment: Environment;
   const proxy = suiteProxy(suiteRedis());
@@ -73,7 +73,8 @@ describeWithRedis("round trips to a real Redis", () => {
   });
 
   /**
-   * Ignores the error for a revoked session. An earlier case may have revoked it, and this error is a response as well.
+   * Ignores the error for a revoked session. An earlier case may have revoked the session. The error also proves that
+   * Redis has responded.
    */
   function unlessEnded(error: unknown): void {
     if (!(error instanceof ViewerSessionEnded)) throw error;

@@ -70,7 +70,7 @@ describeWithRedis("API tokens in settings whose environment was deleted", () => 
     expect(await root.getEnvironment({ environment })).toMatchObject({ userGroupCount: 1n });
   });
 
-  it("use a recreated environment immediately, even on workers that did not receive the deletion", async () => {
+  it("are valid for the recreated environment immediately, even on workers without a message about the deletion", async () => {
     const redis = await newRedis();
     const rights = documentedRights().filter((right) => right !== "+subscribe");
     const env = { ...ADMIN_ENV, API_TOKEN_CACHE: "1m" };

@@ -68,7 +68,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(output).not.toContain("that Redis runs");
   });
 
-  it("reports the right scheme if Redis uses TLS", async () => {
+  it("reports the scheme rediss:// if REDIS_URL has redis:// but Redis uses TLS", async () => {
     const { server, ca } = inject("certificates");
     const port = await freePort();
     const files = [
@@ -92,7 +92,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(output).toMatch(/cannot use Redis: the user in REDIS_URL lacks rights .*ACL SETUSER NAME \+time\n/);
   });
 
-  it("logs neither user nor password, and redacts no message or level that is the same word as one of them", async () => {
+  it("does not log the user and the password of Redis, but still logs a message or level that is the same word", async () => {
     const redis = await newRedis();
     for (const [user, password] of [
       ["listening", "info"],

@@ -35,8 +35,8 @@ const uses = async (worker: StoreIdentity) => {
   return worker.refusal() === undefined;
 };
 
-describe("data that an operator accepts", () => {
-  it("are accepted by every worker, even if the clock of Redis is behind the clocks of the workers", async () => {
+describe("the acceptance of the data in Redis by an operator", () => {
+  it("applies to every worker, even if the clock of Redis is behind the clocks of the workers", async () => {
     const now = Date.now;
     vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS);
     const workers = [await newWorker(), await newWorker()] as const;
@@ -47,7 +47,7 @@ describe("data that an operator accepts", () => {
     for (const worker of workers) expect(await uses(worker)).toBe(true);
   });
 
-  it("are accepted by a worker that had no connection at that time", async () => {
+  it("applies to a worker that had no connection at the time of the acceptance", async () => {
     const [worker, other] = [await newWorker(), await newWorker()];
     await redisOf(client).flushall();
     await newWorker();
@@ -56,7 +56,7 @@ describe("data that an operator accepts", () => {
     expect(await uses(worker)).toBe(true);
   });
 
-  it("applies to a worker even if the accepting worker started after the loss of the former data", async () => {
+  it("applies to a worker even if the worker that accepted the data started after the loss of the earlier data", async () => {
     const worker = await newWorker();
     await worker.accept();
     await redisOf(client).flushall();

@@ -22,7 +22,7 @@ const GROUPS = Array.from({ length: 20 }, (_, i) => `group ${i}`);
 
 /**
  * Time between the rotation and the first use of the next key, in milliseconds. The workers receive no message about
- * the first use. Each worker decides by the clock of the store.
+ * the first use. Each worker reads the clock of the store to decide which key signs.
  */
 const AHEAD_MS = 4000;
 

@@ -12,7 +12,7 @@ const CALLERS = 16;
 const ENDPOINTS = 10;
 
 describeWithRedis("a change", () => {
-  it("costs at most 10 % more Redis commands with ten dead endpoints, and causes few requests to these endpoints", async () => {
+  it("costs at most 10 % more Redis commands with ten dead webhook endpoints than without, and each endpoint gets few requests", async () => {
     const { url } = await newRedis();
     const redis = newOperator({ url });
     const receiver = await newReceiver(() => {});
@@ -27,7 +27,7 @@ describeWithRedis("a change", () => {
     await waitFor("each dead endpoint has a request", () => requests().every((count) => count > 0));
     const [before, began] = [requests(), performance.now()];
     const withDead = await commandsPerChange(server, redis);
-    // A request to a dead endpoint fails after its timeout. The next request follows 5 s later or more.
+    // Each request to a dead endpoint fails with a timeout. The worker sends the next request at least 5 s later.
     const allowed = 1 + (performance.now() - began) / 5000;
     const added = requests().map((count, i) => count - (before[i] ?? 0));
     console.log(

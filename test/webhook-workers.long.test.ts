@@ -49,7 +49,7 @@ describeWithRedis("webhooks, with several workers,", () => {
     for (const message of receiver.at()) verify(secret, message);
   }, 600_000);
 
-  it("receive each event once, except the event in flight, if a worker is stopped for longer than its lease and resumes", async () => {
+  it("receive each event once if a worker is stopped for longer than its lease and resumes; only an event in flight may arrive twice", async () => {
     const redis = await newRedis();
     const receiver = await newReceiver((_, response) => setTimeout(() => response.writeHead(204).end(), 200));
     const options = { redisUrl: redis.url, env: { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" } };

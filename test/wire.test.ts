@@ -132,7 +132,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
         (good) => ({ ...get, fields: twice("authorization", good, good) }),
       ],
       [
-        "Authorization twice, first empty",
+        "Authorization twice, the first one empty",
         "API_TOKEN_MALFORMED",
         (good) => ({ ...get, fields: twice("authorization", "", good) }),
       ],
@@ -142,7 +142,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
         (good) => ({ ...get, fields: twice("explo-authorization", good, good) }),
       ],
       [
-        "both headers (Authorization takes precedence)",
+        "a valid Authorization and an invalid Explo-Authorization",
         "wire",
         (good) => ({
           ...get,

@@ -44,7 +44,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     // Each call uses a new connection, so each worker receives some calls.
     for (let i = 0; i < 20; i++) {
       const text = await (await get(server, "/metrics")).text();
-      // Each collection of the metrics reports another CPU time, so the set counts the collections.
+      // Each collection of the metrics reports another CPU time, so the set has one entry per collection.
       seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(text)?.[1] ?? expect.fail("no CPU time"));
     }
     expect(seen.size).toBeLessThanOrEqual(2 + (performance.now() - started) / 250);
