@@ -33,7 +33,7 @@ export default defineConfig(({ mode }) => {
     project("units", {
       include: ["{src,scripts,packages/*/src}/**/*.test.ts"],
       exclude: [LONG],
-      // Files leave no state behind, so one process can run several of them and load shared modules once.
+      // Test files leave no state behind. So one process can run several files, and loads shared modules only once.
       isolate: false,
     }),
     project("service", {
@@ -57,7 +57,7 @@ export default defineConfig(({ mode }) => {
       provide: { isShort },
       testTimeout: 400_000,
       maxWorkers: 3,
-      // Attacks that only wait run at the same time.
+      // Number of attacks that run at the same time, if the suite is concurrent.
       maxConcurrency: 8,
       sequence: { groupOrder: 1 },
     }),
@@ -88,7 +88,7 @@ function project(
       // condition.
       testTimeout: 180_000,
       hookTimeout: 180_000,
-      // Most tests wait for servers in other processes.
+      // This is more than the number of cores, because most tests wait for servers in other processes.
       maxWorkers: 4,
       ...options,
       exclude: [INSTALLED, ...(options.exclude ?? [])],

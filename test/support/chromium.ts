@@ -83,8 +83,8 @@ export async function servePage(script: string): Promise<PageServer> {
 
 /**
  * Stops the clock of a page at a time 10 s in the future. From then on, only the test moves the clock. The test must
- * have installed the clock before. The clock cannot be stopped at a time that is already over. On a busy machine, a
- * time less than 10 s ahead could be over before the clock stops.
+ * have called `page.clock.install` before. Playwright cannot stop the clock at a time in the past. On a busy machine, a
+ * time less than 10 s ahead could pass before the clock stops.
  */
 export async function stopClock(page: Page): Promise<void> {
   await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));

@@ -46,8 +46,8 @@ export const CLIENTS: readonly ClientRow[] = [
 ];
 
 /**
- * Opens a client with which a test reads the stored values, to compare them with the response to another client. It
- * uses Connect, because a Connect response contains every field of a group. A REST response does not.
+ * Opens a client with which a test reads the stored values, to compare them with the response to another client. The
+ * opened client uses Connect. Unlike a REST response, a Connect response contains every field of a group.
  */
 export function openReference(url: string): ServiceClient {
   return connectClient(url, { protocol: "connect", httpVersion: "1.1", binary: false });

@@ -25,8 +25,8 @@ const MAIN_STORE = redisUrl === undefined ? "embedded store" : "real Redis";
  * Returns whether this run tests a client on a store. The main store is Redis, or the embedded store if Redis is not
  * installed. `npm test` tests the first client of each protocol on the main store. `npm run test:all` tests all clients
  * on the main store, but only the first client of each protocol on the other store. If the environment variable
- * FULL_MATRIX is 1, it tests all clients on both stores. This is not the default, because stores and protocols are
- * independent of each other.
+ * FULL_MATRIX is 1, `npm run test:all` tests all clients on both stores. By default it does not, because the behaviour
+ * of a client does not depend on the store.
  */
 function isInRun(client: Client, clients: readonly Client[], store: (typeof STORES)[number]): boolean {
   const isFirst = clients.find(({ protocol }) => protocol === client.protocol) === client;
@@ -77,7 +77,7 @@ export interface Place {
 /**
  * Defines tests for each client of UserGroupService.
  *
- * @param define defines the tests of a client. The place can be used only inside a test, because the server starts
+ * @param define defines the tests of a client. `place` can be used only inside a test, because the server starts
  * after the tests are defined
  */
 export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {

@@ -1,13 +1,13 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 
-/** The name of every connection that does not come from the address of a node. */
+/** The name of the client in every connection that does not come from the address of a node. */
 export const CLIENT = "client";
 
 /** A proxy in front of a node. Clients and the other nodes connect to the proxy instead of the node. */
 export interface Link {
   readonly port: number;
-  /** Sets the port of the node. Connections that are opened earlier wait for this call. */
+  /** Sets the port of the node. Connections that are opened before this call wait for the call. */
   leadTo(port: number): void;
 }
 
@@ -29,8 +29,8 @@ interface Connection {
 
 /**
  * A network of proxies between nodes on one machine. A node is reached only through its link. Each node opens
- * connections from an address 127.0.1.N that no other node uses. By this address, a link recognizes the node that opens
- * a connection. So the network can block the traffic between any two nodes.
+ * connections from its own address, 127.0.1.N. By this address, a link recognizes the node that opens a connection. So
+ * the network can block the traffic between any two nodes.
  */
 export class Network {
   readonly #servers: Server[] = [];
@@ -109,7 +109,7 @@ export class Network {
       client.end(answer.subarray(0, bytes), () => client.destroy());
       node.destroy();
     } else if (from === CLIENT && delayMs) {
-      // The node is paused, so that later responses do not overtake this response.
+      // Pause reading from the node, so that later responses do not overtake this response.
       node.pause();
       setTimeout(() => {
         client.write(answer);

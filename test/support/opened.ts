@@ -92,7 +92,7 @@ const SUITES_PER_SERVER = 16;
 
 /**
  * Running servers that suites can still use. The key is the options of the servers in JSON. Each server has several
- * sets of environments. A server is listed once for each set that no suite uses yet.
+ * sets of environments, one per suite. A server is in the list once for each set that no suite uses yet.
  */
 const freeShares = new Map<string, TestServer[]>();
 

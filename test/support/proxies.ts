@@ -6,8 +6,8 @@ import { ROOT, startProcess } from "@user-group-service/testing/process";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 
 /**
- * Receives a port in the configuration file in `deploy/`. The running proxy uses a free port instead. Returns the URL
- * of the running proxy.
+ * Returns the URL of the running proxy for a port in its configuration file in `deploy/`. The proxy listens on a free
+ * port in place of this port.
  */
 export type Listening = (port: number) => string;
 

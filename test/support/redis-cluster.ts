@@ -108,7 +108,7 @@ export async function startCluster({
  * Opens a link to the port of a node, and a link to its bus port.
  *
  * @returns the link to the port, and arguments of redis-server. With these arguments, the node connects from its
- * address in the network, and tells other nodes to use the ports of the two links
+ * address in the network, and announces the ports of the two links to the other nodes
  */
 async function placeIn(network: Network, name: string, busPort: number) {
   const [link, bus] = await Promise.all([network.open(name), network.open(name)]);

@@ -26,8 +26,8 @@ export interface TestRedis {
 
 /**
  * With these arguments, Redis writes each change to its append-only file before it acknowledges the change. With the
- * default of `appendfsync`, Redis may write the change up to two seconds later. If the killed Redis lost its identity,
- * the service would refuse the restarted Redis.
+ * default of `appendfsync`, Redis may write the change up to two seconds later. A kill could then lose the key that
+ * identifies the data of the service. Without this key, the service would refuse the restarted Redis.
  */
 export const DURABLE = ["--appendonly", "yes", "--appendfsync", "always"];
 

@@ -68,7 +68,7 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
 }
 
 /**
- * Repeats a call once if Node's HTTP/2 client has refused to send it. The client does this if the server has already
+ * Repeats a call once if Node's HTTP/2 client has refused to send it. This client refuses calls after the server has
  * announced the end of the connection. docs/operations/upgrade.md recommends this retry.
  */
 const repeatRefused: Interceptor = (next) => async (req) => {

@@ -2,8 +2,8 @@ import { type DescField, type DescMessage, type JsonValue, ScalarType } from "@b
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 
 /**
- * A place in a message that can contain a string. `json` and `binary` create a message that contains only a given
- * string, at this place.
+ * A position in a message that can contain a string. `json` and `binary` create a message that contains only a given
+ * string, at this position.
  */
 export interface TextPosition {
   /** Path of the position, such as `user_groups[].mapping.VALUE`. */

@@ -70,7 +70,7 @@ const WARM_UP_CALLS = 60;
 
 const BYSTANDER_PAUSE_MS = 200;
 
-/** Places to attack. If `isShort` is true, these are only Node without TLS and Deno with TLS. */
+/** Runtimes to attack, with and without TLS. If `isShort` is true, only Node without TLS and Deno with TLS. */
 const ATTACKED = inject("isShort") ? PLACES.filter(({ runtime, tls }) => tls === (runtime === "deno")) : PLACES;
 
 /**
@@ -135,7 +135,7 @@ async function strike<O, S extends SubjectServer>(
     if (attack.isRehearsed) {
       await attack.run(target);
       await idle(server.pid);
-      // If the rehearsal lasts longer than the server's idle timeout, the server closes the bystander's connections.
+      // The server closes idle connections, so a long rehearsal ends the bystander's connections. Open new ones here.
       bystander.close();
       await bystander.call();
     }
