@@ -43,7 +43,7 @@ describeWithRedis("a Cluster", () => {
     expect(masters.size).toBe(3);
   });
 
-  it("answers Get with the existing groups while their slot moves, and writes one event per change", async () => {
+  it("returns existing groups while their slot moves, and writes one event per change", async () => {
     const { store, client } = await open(500);
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
     const updated: string[] = [];

@@ -19,7 +19,7 @@ const python = pythonFolder();
 
 interface Place {
   readonly folder: string;
-  /** Environment of the generators, and of the program that calls the service. */
+  /** Environment variables of the generators, and of the program that calls the service. */
   readonly env: NodeJS.ProcessEnv;
 }
 

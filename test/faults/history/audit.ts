@@ -53,8 +53,8 @@ function eventFaults(environment: string, events: readonly StoredEvent[], calls:
 
 /**
  * Finds acknowledged changes that do not have exactly one event. Calls with the same request id count as one change. If
- * the group was deleted between two such calls, they count as two changes. If a group is not suspended, a resume of the
- * group is not a change.
+ * the group was deleted between two calls with the same request id, these calls count as two changes. Ignores resumes,
+ * because the resume of an active group succeeds without a change.
  */
 function changeFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const changes = calls.filter(({ method, answer }) =>

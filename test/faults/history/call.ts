@@ -41,8 +41,8 @@ export type Answer =
     };
 
 /**
- * A call to a worker. If a call concerns several groups, the part of the call for one group. All times are in
- * milliseconds and from the same clock.
+ * A call to a worker. A call for several groups has one `Call` for each group. All times are in milliseconds and from
+ * the same clock.
  */
 export interface Call {
   /**
@@ -57,7 +57,7 @@ export interface Call {
   readonly group: string;
   /** Token that the caller presented. Undefined if the call names the group by its id. */
   readonly token?: string | undefined;
-  /** Foreign token that an import sets. Each import of a group uses a new token. */
+  /** Foreign token (a token that this service has not issued) that an import sets. Each import uses a new token. */
   readonly given?: string | undefined;
   /** Name that a change or a creation sets. No two calls set the same name. */
   readonly value?: string | undefined;
@@ -93,8 +93,8 @@ export function fateOf(call: Call): Fate {
 }
 
 /**
- * Returns the latest time at which the change of a call can have been made. This is the time of the answer of the
- * service. If the service sent no answer, returns infinity, because the change may still be made later.
+ * Returns the latest time at which the service can have committed the change of a call. If the service sent an answer,
+ * this is the time of the answer. Otherwise it is infinity, because the service may commit the change later.
  */
 export function madeBy(call: Call): number {
   return isDone(call) || call.answer.reason !== undefined ? call.end : Number.POSITIVE_INFINITY;

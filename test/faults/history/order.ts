@@ -33,14 +33,14 @@ const NOTHING: State = { group: undefined, life: 0, ended: new Set(), requests: 
 
 const SUSPENDED = "USER_GROUP_SUSPENDED";
 
-/** Reasons of errors that depend on the state of a group. */
+/** Reasons of errors that show the state of a group to the caller. */
 const SHOWING: ReadonlySet<string> = new Set(["USER_GROUP_NOT_FOUND", "TOKEN_NOT_FOUND", SUSPENDED]);
 
 interface Step {
   readonly call: Call;
   readonly start: number;
   readonly end: number;
-  /** Whether the call certainly took effect. If true, every order must contain the call. */
+  /** Whether every order must contain the call, because its answer proves that the call took effect. */
   readonly must: boolean;
 }
 
@@ -107,7 +107,7 @@ class Order {
     const next = left
       .filter(({ start, end }) => start <= due && end >= latest)
       .flatMap((step) => this.#after(state, step).map((after) => ({ step, after })));
-    // Tries reads first, because reads seldom lead to a wrong order.
+    // Try calls that do not change the state first, because such calls seldom lead to a wrong order.
     next.sort((one, other) => Number(one.after !== state) - Number(other.after !== state));
     return next.some(({ step, after }) => {
       const rest = left.filter((each) => each !== step);
@@ -233,8 +233,8 @@ class Order {
     const { reason } = call.answer;
     const must = isDone(call) || (reason !== undefined && SHOWING.has(reason));
     if (!must && (call.method === "resolve" || fateOf(call) !== "perhaps")) return [];
-    // For up to `#staleMs`, a replaced master answers reads from an old state. It also makes changes to that state, but
-    // does not acknowledge them.
+    // For up to `#staleMs`, a replaced master answers reads from an old state. The replaced master also changes that
+    // state, but does not acknowledge these changes.
     const isCurrent = call.isFinal || isAcknowledged(call);
     return [{ call, start: call.start - (isCurrent ? 0 : this.#staleMs), end: must ? call.end : madeBy(call), must }];
   }
@@ -247,7 +247,7 @@ class Order {
 }
 
 /**
- * Returns the earliest end of the calls that must be in the order. By then, one of these calls must have taken effect.
+ * Returns the earliest end of the calls that must be in the order. The next call in the order cannot start later.
  */
 function dueOf(left: readonly Step[]): number {
   return Math.min(...left.filter(({ must }) => must).map(({ end }) => end));

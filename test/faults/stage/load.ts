@@ -19,7 +19,7 @@ const GRACE_MS = 400;
  * well. `own` is the number of groups that only the administrator uses.
  */
 const ADMINISTERED = { shared: 6, own: 6 };
-/** If a worker has answered this number of reads and this number of changes, it counts as up again. */
+/** Number of reads, and number of changes, that a worker must answer after a fault before it counts as up again. */
 const SERVED = 10;
 /**
  * Number of callers that read all groups at the end. The number is small, so that no read waits long on a busy machine.
@@ -86,7 +86,7 @@ export class Load {
 
   /** Reads all groups once through all workers. Called after the load, while Redis is healthy. */
   async readAll(): Promise<void> {
-    // A read creates a group that does not exist. The final reads must not create groups, so skip groups that no call
+    // A read of a missing group creates the group. The final reads must not create groups, so skip groups that no call
     // can have created.
     const creations = this.calls.filter(
       (call) => (call.method === "get" || call.method === "import") && fateOf(call) !== "not made",

@@ -8,7 +8,7 @@ import type { StoredEvent } from "../history/audit.ts";
 import type { StoredEnvironment, StoredGroup } from "../history/stored.ts";
 
 export interface NamedEnvironment {
-  /** Name in histories. */
+  /** Name of the environment in a history. */
   readonly id: string;
   readonly name: string;
   readonly tag: "Customer" | "Testing";

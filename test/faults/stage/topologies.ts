@@ -34,7 +34,8 @@ export interface TopologyOptions {
 }
 
 /**
- * Returns the settings of the operations guide. One differs: a master detects a missing replica after 2 s, not 10 s.
+ * Returns the settings of the operations guide. Only one setting differs: a master detects a missing replica after 2 s,
+ * not 10 s.
  */
 function argsOf({ minReplicas, fsync }: TopologyOptions): string[] {
   const kept = ["--appendonly", "yes", "--appendfsync", fsync, "--maxmemory-policy", "noeviction"];
