@@ -16,7 +16,7 @@ export type CallKey = "grpcGet" | "connectGet" | "restGet" | "create" | "update"
 
 export type Answer = { [field: string]: unknown };
 
-/** A request that the benchmark repeats, and how to read the answer. */
+/** A request that the benchmark repeats, and a parser of the answer. */
 export interface Call {
   readonly key: CallKey;
   readonly title: string;

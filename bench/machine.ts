@@ -8,7 +8,8 @@ import { firstLine, type RuntimeInfo } from "./runtimes.ts";
 const TOOLS = { h2load: "nghttp2-client", taskset: "util-linux", "redis-server": "redis-server" } as const;
 
 /**
- * Pins this process and the processes that it starts, except the servers, to the load core.
+ * Pins this process to the load core. The processes that this process starts later inherit the core. Servers do not run
+ * on this core, because `startServer` pins them to another core.
  *
  * @throws if a program is missing, or the machine has only one core
  */

@@ -16,7 +16,8 @@ export interface Plan {
   readonly runtimes: readonly RuntimeInfo[];
   readonly calls: readonly CallKey[];
   /**
-   * Number of rounds. Each round restarts every server, because two processes of one program differ by a few percent.
+   * Number of rounds. Each round restarts every server, because the CPU time of two processes of the same program
+   * differs by a few percent.
    */
   readonly rounds: number;
   readonly turns: number;
@@ -52,7 +53,7 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
   });
 }
 
-/** The calls for one Redis database. Each call has the answer of the service as the reference for other answers. */
+/** The calls for one Redis database. Each call has the answer of the service, to compare it with the other servers. */
 type Seeds = ReadonlyMap<CallKey, Seeded>;
 
 async function runRound(
@@ -71,7 +72,7 @@ async function runRound(
       const seeded = server.row.calls.includes(key) ? seeds.get(server.row.database)?.get(key) : undefined;
       return seeded ? [{ server, ...seeded }] : [];
     });
-    // Shorter turns suffice for calls that change data, because the benchmark compares only reads with peers.
+    // Calls that change data have shorter turns, because the benchmark does not compare these calls with other servers.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
     const options = { durations: { ...plan.durations, turn }, turns: plan.turns, round };
     const { turns, asides } = await takeTurns(subjects, stage.folder, options);

@@ -11,7 +11,7 @@ export const CONTROL = "again";
 /** Results count only if the control differs from the first row by at most this share. */
 const MAX_CHANCE = 0.015;
 
-/** How the CPU per call of a row differs from the first row. `chance` means that the difference is within the noise. */
+/** Whether a row uses more or less CPU per call than the first row. `chance` means that the difference is noise. */
 type Difference = "more" | "less" | "chance";
 
 /**
@@ -45,8 +45,8 @@ function verdictOf(found: readonly Difference[]): string {
 }
 
 /**
- * Returns `more` or `less` only if three quarters of the rounds are above or below the interquartile range of the
- * control. Otherwise, returns `chance`.
+ * Returns `more` if at least three quarters of the rounds are above the interquartile range of the control, and `less`
+ * if at least three quarters are below this range. Otherwise, returns `chance`.
  */
 function differenceOf({ median, low, high }: Summary, chance: Summary | undefined): Difference {
   if (!chance) throw new Error("there is no control");

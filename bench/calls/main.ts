@@ -27,8 +27,8 @@ Options if the name is commits, or if no name is given:
 A complete run writes its results to bench/results/. A run of commits does not.`;
 
 /**
- * The warm-up is long enough for the runtime to compile all code of a call. Node needs about 10,000 calls, and Deno
- * more.
+ * The warm-up is long enough for the runtime to compile all code of a call. Node needs about 10,000 calls. Deno
+ * needs more calls than Node.
  */
 const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
 /**

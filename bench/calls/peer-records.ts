@@ -19,9 +19,9 @@ export function peerSettings(storage: TokenStorage): { readonly [name: string]: 
 }
 
 /**
- * Writes the records of a group for the peers. These records have the same size and fields as the records of the
- * service. A token is encrypted with AES-256-GCM and the key of the environment. The digest of the token is additional
- * data of the encryption.
+ * Writes the records of a group for the peers, the servers that the benchmark compares with the service. These records
+ * have the same size and fields as the records of the service. A token is encrypted with AES-256-GCM and the key of the
+ * environment. The digest of the token is additional data of the encryption.
  *
  * @param group the group in the answer of the service, in Connect JSON
  */

@@ -57,8 +57,8 @@ function tableOf({ rows, runtimes, results }: Measured, call: CallKey): string {
     const latencies = asides.flatMap(({ latency }) => latency ?? []);
     const ours = turnsOf(results, opponent(rows, row), call);
     const ratio = (pick: (turn: Turn) => number) => (isService(row) ? "" : quartiles(ratios(ours, turns, pick), 2));
-    // If the server did not use its whole core, another process was the bottleneck. So the server can do at least this
-    // number of calls.
+    // If the server did not use its whole core, another process was the bottleneck. The server could then handle more
+    // calls than measured.
     const bound = median(turns.map(({ serverBusy }) => serverBusy)) < 0.9 ? "≥ " : "";
     const middle = (times: readonly number[]) => (times.length === 0 ? "" : median(times).toFixed(2));
     return [
