@@ -139,7 +139,7 @@ describe("a port with short timeouts", () => {
     expect(raw.received()).toHaveLength(0);
   });
 
-  it("keeps connections that have sent a request", async () => {
+  it("does not close an idle connection that has sent a request", async () => {
     const [one, two] = [await dial(port.url, HTTP1_GET), await dial(port.url, HTTP2_GET)];
     await answeredHttp1(one);
     await answeredHttp2(two);

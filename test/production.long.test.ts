@@ -50,7 +50,7 @@ describe("dist/ alone, without node_modules above it", () => {
 
   it("contains the license of every bundled package", () => {
     const licenses = readFileSync(`${ROOT}/dist/LICENSES.txt`, "utf8");
-    /** For each licence text, the names of the packages that have this licence, and the text. */
+    /** Each part has the names of packages, and the text of the license of these packages. */
     const parts = licenses.split(/\n-{80}\n\n/).map((part) => part.split(/\n\n(.*)/s));
     const bundled = new Set<string>();
     for (const name of readdirSync(`${ROOT}/dist`).filter((file) => file.endsWith(".map"))) {

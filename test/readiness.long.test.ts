@@ -127,7 +127,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   );
 
   it("is not ready while Redis is unavailable, and is ready afterwards", async () => {
-    // Without `always`, the killed Redis could lose the record of its identity, and the server would refuse the data.
+    // Without `appendfsync always`, a kill could lose the key that identifies the data. The server would then refuse
+    // the restarted Redis.
     const redis = await newRedis(DURABLE);
     const server = await newServer({ runtime, redisUrl: redis.url });
     await redis.kill();

@@ -37,7 +37,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
       return said().slice(0, found.index);
     },
     /**
-     * Stops the previous server, and starts the server of a block. Returns what the new server has printed until it
+     * Stops the previous server, and starts the server of a block. Returns the output of the new server until it
      * listens.
      */
     async serve(code: string): Promise<string> {

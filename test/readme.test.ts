@@ -24,7 +24,7 @@ const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"
     .map((name) => `docs/${name}`),
 );
 
-/** Returns the anchors of the headings of a document, as GitHub generates them. */
+/** Returns the anchors that GitHub generates for the headings of a document. */
 function anchorsOf(text: string): string[] {
   const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase());
   return headings.map((heading) => `#${heading.replace(/[^\w -]/g, "").replaceAll(" ", "-")}`);
@@ -45,7 +45,7 @@ describe("the table of settings", () => {
 
 const HTTP_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "OK"]);
 
-/** Returns the reasons in the sources: strings in capitals, except for HTTP methods and "OK". */
+/** Returns the reasons of errors in the sources. A reason is a string in capitals that is not "OK" or an HTTP method. */
 function reasonsInSource(): string[] {
   const files = ["src/domain/errors.ts"];
   for (const folder of ["src/rpc", "src/rest", "src/auth"]) {

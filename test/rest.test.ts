@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expectRestError(await call("POST", { user_group_id: id }, { headers }), reused);
     });
 
-    it("requests with a slash after the path, over HTTP/2, and without a content type", async () => {
+    it("requests with a slash after the path, requests over HTTP/2, and requests without a content type", async () => {
       const { id, user_group } = await created();
       const body = { user_group_id: id };
       expect((await ok(call("GET", body, { target: "/api/user/" }))).user_group).toEqual(user_group);

@@ -132,7 +132,7 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
 
 async function issuing(server: TestServer, secrets: Set<string>): Promise<void> {
   // These calls revoke issued tokens. After that, no API token can issue tokens in the same environment for some
-  // seconds. So these calls use another environment than the other calls.
+  // seconds. So these calls use an environment of their own.
   const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
   const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
   await root.createEnvironment({ environment });

@@ -92,7 +92,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(output).toMatch(/cannot use Redis: the user in REDIS_URL lacks rights .*ACL SETUSER NAME \+time\n/);
   });
 
-  it("does not log the user and the password of Redis, but still logs a message or level that is the same word", async () => {
+  it("logs neither the user nor the password of Redis, but still logs a message or level with the same text", async () => {
     const redis = await newRedis();
     for (const [user, password] of [
       ["listening", "info"],

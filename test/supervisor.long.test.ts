@@ -131,8 +131,8 @@ function atLeast(count: number, pids: number[]): number[] | undefined {
 }
 
 /**
- * Returns whether a forked process already runs the program of a worker. A test must not stop the process before that.
- * A stop between fork and exec would block the supervisor as well.
+ * Returns whether a forked process already runs the program of a worker. Before that, a test must not stop the process,
+ * because a stop between fork and exec also blocks the supervisor.
  */
 function isWorker(pid: number): boolean {
   try {

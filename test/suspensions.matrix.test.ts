@@ -75,8 +75,8 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
         const [info] = error.findDetails(ErrorInfoSchema);
         expect(error.code).toBe(Code.FailedPrecondition);
         expect(info).toMatchObject({ reason: SUSPENDED.reason, metadata: { suspension_message: given.message } });
-        // The error must not contain data of the group. It must not contain the reason either, because only operators
-        // may see the reason.
+        // The error must contain no data of the group. It must also not contain the reason of the suspension, which
+        // only operators may see.
         expect([...error.metadata].join() + error.message + JSON.stringify(info)).not.toMatch(/x7|invoice/);
       }
     }
@@ -198,7 +198,7 @@ describeServers((server) => {
       body: typeof body === "string" ? body : JSON.stringify(body),
     });
 
-  it("answers REST requests for a suspended group without the group or its token", async () => {
+  it("rejects reads and sessions of a suspended group over REST, and omits its token in responses to changes", async () => {
     const { userGroupId, userGroup, session } = await newGroup(server);
     const admin = adminOf(server.url);
     const named = { environment: customerOf(server), userGroupId };

@@ -122,7 +122,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     // The 41 lost spans are the spans of 20 calls, 20 reads, and one creation.
     await waitFor("the lost spans are counted", async () => (await lost()) === 41);
     expect(await get(server)).toBe(200);
-    // The spans of the last call are lost as well. The log does not report this loss, because it reports only once a
+    // The log does not report that the spans of the last call are lost, because it reports lost spans only once a
     // minute.
     expect(await server.stop()).toBe(0);
     const warnings = server.log().filter(({ msg }) => msg.startsWith("spans of traces are lost"));

@@ -96,7 +96,7 @@ describe.each(RUNTIMES)("an unreadable file of a setting, on %s", (runtime) => {
   });
 });
 
-it("the start on Deno reports a file that the permissions do not allow to read", async () => {
+it("the start on Deno reports a file that Deno has no permission to read", async () => {
   const { files, folder } = newFiles();
   const server = newServerProcess({ runtime: "deno", env: files, denoFlags: [`--allow-read=${folder}-other`] });
   expect(await server.exited()).toBe(1);

@@ -42,7 +42,7 @@ describeServers((server) => {
     ["a name, a mapping and properties", { name: "É", mapping: { schema: "source" }, properties: { a: [1, null] } }],
     ["empty properties", { properties: {} }],
     [
-      "keys that are names of object members",
+      "keys that every JavaScript object inherits",
       { mapping: { constructor: "a" }, properties: { toString: { valueOf: 1 } } },
     ],
     ["compressible properties", { properties: { text: "again and ".repeat(500) } }],
@@ -163,7 +163,7 @@ describeServers((server) => {
     expectRestError(inQuery, { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] });
   });
 
-  it("is counted as ResolveViewer over REST", async () => {
+  it("is counted in the metrics as a call of ResolveViewer over REST", async () => {
     const labels = { grpc_method: "ResolveViewer", protocol: "rest", grpc_code: "OK" };
     const count = async () =>
       (await metricOf(server, "grpc_server_handled_total", labels)) ?? expect.fail("no such series");

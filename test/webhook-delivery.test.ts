@@ -102,7 +102,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
   it("send every event at least once and in order, one at a time, if the endpoint fails half the time", async () => {
     const { client, environment, receiver, newEngine, create, change, outcomes, webhooks } = await setUp(
       (_, response) =>
-        // Answer after a moment. If two workers delivered at the same time, their deliveries would overlap.
+        // Delay the answer, so that concurrent deliveries by two workers would overlap.
         setTimeout(() => response.writeHead(Math.random() < 0.5 ? 503 : 200).end(), 2),
     );
     const { webhook, secret } = await create();
@@ -275,7 +275,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(unreadable).toEqual([damaged]);
   });
 
-  it("report each API token that expires within 30 days exactly once", async () => {
+  it("report exactly once each API token that expires within 30 days", async () => {
     const { client, environment, create, newEngine, receiver } = await setUp();
     const create1 = (days: number) => {
       const expireTime = Date.now() + days * 86_400_000;

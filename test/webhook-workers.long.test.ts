@@ -13,7 +13,7 @@ describeWithRedis("webhooks, with several workers,", () => {
     const redis = await newRedis();
     let requests = 0;
     const receiver = await newReceiver((_, response) =>
-      // Answer after a moment. If two workers delivered at the same time, their deliveries would overlap.
+      // Delay the answer, so that concurrent deliveries by two workers would overlap.
       setTimeout(() => response.writeHead(requests++ % 2 === 0 ? 503 : 204).end(), 50),
     );
     const env = { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" };
