@@ -88,7 +88,7 @@ function project(
       // condition.
       testTimeout: 180_000,
       hookTimeout: 180_000,
-      // This is more than the number of cores, because most tests wait for servers in other processes.
+      // Most tests wait for servers in other processes, so more workers than cores are useful.
       maxWorkers: 4,
       ...options,
       exclude: [INSTALLED, ...(options.exclude ?? [])],

@@ -41,7 +41,7 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
       "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ],
   });
-  // On a busy machine, Playwright's default timeout of 30 s is too short. This is the default timeout of `waitFor`.
+  // On a busy machine, Playwright's default of 30 s is too short. 120 s is the default timeout of `waitFor`.
   context.setDefaultTimeout(120_000);
   return {
     context,

@@ -20,8 +20,8 @@ const NOT_OF_COLOURS = Object.fromEntries(OF_COLOURS.map((rule) => [rule, { enab
 
 /**
  * The views in which each page is checked, and the axe rules of each check. The dark view differs from the light view
- * only in its colors, so only rules about colors are checked. The view at 200 % has the colors of the light view and
- * half its size, so all rules except those about colors are checked.
+ * only in its colors, so only the rules about colors are checked. The view at 200 % differs from the light view only in
+ * its width and height, so the rules about colors are not checked.
  */
 const VIEWS = {
   light: { width: 1280, height: 800, colorScheme: "light", run: { runOnly: WCAG_22_AA } },
@@ -46,8 +46,8 @@ export interface TestConsole {
   /** Checks the current page or dialog against WCAG 2.2 AA in every view. */
   checkViews(name: string): Promise<void>;
   /**
-   * Checks the current page like `checkViews`. If the environment variable CONSOLE_PICTURES is set, takes a screenshot
-   * in dark colors and one in light colors as well.
+   * Checks the current page like `checkViews`. If the environment variable CONSOLE_PICTURES is set, also takes a
+   * screenshot in dark colors and a screenshot in light colors.
    */
   picture(name: string): Promise<void>;
   /**
@@ -105,7 +105,7 @@ export async function openConsole(
         wanted,
       );
       if (isThere) return;
-      // Finding the element is slow in a long table, so it is repeated only if the page no longer contains the elements
+      // Finding the elements is slow in a long table. So search again only if the page no longer contains the elements
       // that were found.
       if (!isShown) wanted = await locator.elementHandles();
       await page.keyboard.press("Tab");

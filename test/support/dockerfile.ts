@@ -102,8 +102,8 @@ export function carryOut(stage: Stage, root: string, roots: ReadonlyMap<string, 
 }
 
 /**
- * Copies the build context, except the files that `.dockerignore` excludes. If several lines of `.dockerignore` match a
- * file, the last of these lines counts.
+ * Copies the build context without the files that `.dockerignore` excludes. If several lines of `.dockerignore` match a
+ * file, the last matching line counts.
  */
 function copyContext(to: string): void {
   const rules = readFileSync(join(ROOT, ".dockerignore"), "utf8")

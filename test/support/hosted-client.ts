@@ -1,4 +1,4 @@
-/** A group in a response of the hosted service (https://docs.explo.co), as in its older documentation. */
+/** A group in a response of the hosted service (https://docs.explo.co), in the format of the older documentation. */
 interface HostedUserGroup {
   readonly team_id: number;
   readonly token: string;
@@ -10,7 +10,7 @@ interface Answer {
   readonly new_customer?: boolean;
   readonly new_user_group?: boolean;
   readonly user_group: HostedUserGroup;
-  /** The group, in responses that follow the newer documentation of the hosted service. */
+  /** The group, in the format of the newer documentation of the hosted service. */
   readonly customer: { readonly token: string };
   readonly jwt: string;
 }

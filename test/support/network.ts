@@ -1,7 +1,7 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 
-/** The name of the client in every connection that does not come from the address of a node. */
+/** The name of every process that opens connections, but is not a node of the network. */
 export const CLIENT = "client";
 
 /** A proxy in front of a node. Clients and the other nodes connect to the proxy instead of the node. */

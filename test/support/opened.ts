@@ -34,7 +34,7 @@ export const describeWithRedis = describe.skipIf(redisUrl === undefined);
 
 /**
  * Starts a server, and stops it with SIGTERM after the test or suite. Then expects that the server has printed no
- * runtime warning and no uncaught error. If the server still ran before SIGTERM, expects an exit code of 0 as well. By
+ * runtime warning and no uncaught error. If the server still ran before SIGTERM, also expects the exit code 0. By
  * default, the timeout of Redis calls is long enough for a busy machine.
  */
 export const [newServer, suiteServer] = opening(
@@ -91,8 +91,8 @@ interface SharedOptions {
 const SUITES_PER_SERVER = 16;
 
 /**
- * Running servers that suites can still use. The key is the options of the servers in JSON. Each server has several
- * sets of environments, one per suite. A server is in the list once for each set that no suite uses yet.
+ * Running servers that suites can still use, by their options in JSON. Each server has several sets of environments,
+ * one per suite. A server is in the list once for each set that no suite uses yet.
  */
 const freeShares = new Map<string, TestServer[]>();
 

@@ -25,8 +25,8 @@ export function pythonPrograms(name: string, requirements: string, tests: string
 }
 
 /**
- * Returns the folder of the programs that check the files in `deploy/`. These are hadolint and Envoy, and programs with
- * the schemas of Kubernetes and Compose.
+ * Returns the folder of the programs that check the files in `deploy/`. The programs are hadolint, Envoy, and programs
+ * with the schemas of Kubernetes and Compose.
  */
 export function deployPrograms(): string | undefined {
   return pythonPrograms("deploy", join(ROOT, "test/support/deploy/requirements.txt"), "the tests of deploy/ are");

@@ -53,7 +53,7 @@ export async function startCluster({
   argsOf = () => [],
   network,
 }: ClusterOptions = {}): Promise<TestCluster> {
-  // The nodes. The key is the port that clients connect to.
+  // The nodes, by the port that clients connect to.
   const known = new Map<number, TestRedis>();
   const start = async (i: number) => {
     const busPort = await freePort();

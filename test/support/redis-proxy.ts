@@ -12,7 +12,7 @@ export interface RedisProxy {
   trips(): number;
   /**
    * Forwards the delayed requests, and sets `trips()` to 0. Then forwards the requests of the next `trips` round trips.
-   * All requests after them are delayed until the next call of `allow`.
+   * Delays all later requests until the next call of `allow`.
    */
   allow(trips: number): void;
   /**

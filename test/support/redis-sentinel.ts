@@ -39,7 +39,7 @@ export async function startSentinels({
   network,
 }: SentinelOptions = {}): Promise<TestSentinels> {
   const nodes: TestRedis[] = [];
-  // The nodes. The key is the port that clients connect to.
+  // The nodes, by the port that clients connect to.
   const known = new Map<number, TestRedis>();
   const sentinels: TestRedis[] = [];
   const sentinelPorts: number[] = [];

@@ -33,8 +33,8 @@ export const DURABLE = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /** Starts a Redis node on a free port of 127.0.0.1, and waits until it responds. */
 export async function startRedis(args: readonly string[] = []): Promise<TestRedis> {
-  // The default bus port is the port plus 10,000. A connection of another process may already use this port, so a free
-  // port is chosen.
+  // The default bus port is the port plus 10,000. A connection of another process may already use this port, so pass a
+  // free port.
   const bus = args.includes("--cluster-enabled") ? ["--cluster-port", String(await freePort())] : [];
   return startIn((folder, port) => [
     ...["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"],

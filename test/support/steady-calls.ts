@@ -20,7 +20,7 @@ const LOOPS = 8;
 /** Calls that read and change groups repeatedly. If a call fails, it is counted, and is not repeated. */
 export interface SteadyCalls {
   answered(): number;
-  /** Number of failed calls so far. The key is the message of the error. */
+  /** Number of failed calls so far, by the message of the error. */
   readonly faults: { readonly [fault: string]: number };
   end(): Promise<void>;
 }
@@ -86,7 +86,7 @@ function beginOver(transport: Transport, token: string): SteadyCalls {
   return beginCalls(clientOver({ transport, close: () => {} }), token);
 }
 
-/** Functions that start the calls of a client. The key is the library and the protocol of the client. */
+/** Functions that start the calls of a client, by the library and the protocol of the client. */
 export const CLIENTS: { readonly [name: string]: (target: Target) => SteadyCalls } = {
   "grpc-js": ({ url, token }) => beginCalls(grpcJsClient(url), token),
   "connect-node, gRPC": ({ url, token }) => beginOver(createGrpcTransport({ baseUrl: url, ...repeating }), token),

@@ -36,7 +36,7 @@ import { webhookLayout } from "./layout/webhooks.ts";
 import { wrongTypeLayout } from "./layout/wrong-types.ts";
 
 /**
- * Defines the tests of what a store must do, and of the layout of its data in Redis.
+ * Defines the tests of the contract that a store must keep, and of the layout of its data in Redis.
  *
  * @param name name of the store
  * @param open connects to an empty store that no other suite uses

@@ -48,9 +48,7 @@ export async function loseEvents(redis: ScriptedRedis, environment: Environment)
   for (const key of Object.keys(await contents(redis, environment))) if (isEvents(key)) await redis.del(key);
 }
 
-/**
- * Returns the keys of an environment that are not empty. Leaves out the record and the audit trail of the environment.
- */
+/** Returns the non-empty keys of an environment, without its record and its audit trail. */
 export async function leftovers(redis: ScriptedRedis, environment: Environment): Promise<readonly string[]> {
   const record = environmentKey(environment.number);
   const left = Object.entries(await contents(redis, environment));
@@ -78,7 +76,7 @@ export async function loseRevocations(redis: ScriptedRedis, { number }: Environm
   await redis.del(revokedSessionsKey(number, teamId));
 }
 
-/** Returns the check values of the recorded encryption keys. The key of the object is the id of the encryption key. */
+/** Returns the check values of the recorded encryption keys, by the ids of these encryption keys. */
 export async function recordedCheckValues(redis: ScriptedRedis): Promise<Readonly<Record<string, string>>> {
   const recorded = recordedKeys(await redis.hgetall(TOKEN_KEYS_KEY));
   return Object.fromEntries([...recorded].map(([id, key]) => [id, key.checkValue]));

@@ -9,8 +9,8 @@ export interface TextPosition {
   /** Path of the position, such as `user_groups[].mapping.VALUE`. */
   readonly name: string;
   /**
-   * Returns the message in protobuf JSON. The names of the fields are those of the proto files, because REST accepts
-   * these names as well.
+   * Returns the message in protobuf JSON. The names of the fields are those of the proto files, because REST also
+   * accepts these names.
    */
   readonly json: (text: string) => JsonValue;
   /** Returns the encoded message. @param text the bytes of the string. They need not be valid UTF-8 */

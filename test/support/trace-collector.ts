@@ -135,7 +135,7 @@ const textOf = (fields: Fields, number: number) => bytesOf(fields, number).toStr
 
 /**
  * Returns the attributes in a field of a message as an object. In an attribute, field 1 is the name, and field 2 is the
- * value. In the value, field 1 is a string, or field 3 is an integer.
+ * value. A value has a string in field 1, or an integer in field 3.
  */
 function attributesOf(fields: Fields, number: number) {
   const pairs = messages(fields, number).map((attribute) => {

@@ -48,8 +48,8 @@ const UNITS: { readonly [unit: string]: number } = {
 };
 
 /**
- * Matches a number. If an exponent, a power of ten or a unit follows the number, matches this part as well. Does not
- * match numbers in names such as HTTP/2.
+ * Matches a number, with the exponent, power of ten or unit that may follow the number. Does not match numbers in names
+ * such as HTTP/2.
  */
 const FIGURE = /(?<![\w./])(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)(?:\^(\d+))?(?: × 10\^(\d+)| (\w+))?/g;
 

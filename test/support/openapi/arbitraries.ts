@@ -1,10 +1,7 @@
 import fc from "fast-check";
 import { faultOf, resolved, type Schema } from "./document.ts";
 
-/**
- * Strings that the service accepts, such as ids of existing groups. The key is the name of the field that can contain
- * the strings.
- */
+/** Strings that the service accepts, such as ids of existing groups, by the name of the field that can contain them. */
 export type Known = { readonly [field: string]: readonly string[] };
 
 const LETTERS = fc.constantFrom(..."abcxyzABC019-_.");

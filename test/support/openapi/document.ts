@@ -100,8 +100,8 @@ ajv.addKeyword({
   type: "object",
   validate: (names: readonly string[], value: { readonly [name: string]: unknown }) => given(names, value) <= 1,
 });
-// Accepts the same texts as the Timestamp of protobuf. These are times of RFC 3339 with upper-case letters, at most
-// nine decimals, and the years 1 to 9999.
+// Accepts the same texts as protobuf accepts for a Timestamp: times of RFC 3339 with upper-case letters, at most nine
+// decimals, and a year from 1 to 9999.
 ajv.addFormat("date-time", (text: string) => {
   if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/.test(text)) return false;
   const [, day] = /^\d{4}-\d{2}-(\d{2})T(?!24)/.exec(text) ?? [];

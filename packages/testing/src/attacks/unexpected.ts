@@ -1,8 +1,8 @@
 import type { RunningProcess } from "../process.ts";
 
 /**
- * Returns the lines of a server's output that a test does not expect, at most five. These are log entries of errors,
- * and lines that are not JSON.
+ * Returns at most five unexpected lines of a server's output. Unexpected lines are log entries of errors, and lines
+ * that are not JSON.
  */
 export function unexpectedIn(server: Pick<RunningProcess, "output">): string[] {
   const unexpected = (line: string) => {
