@@ -61,7 +61,7 @@ function flood(title: string, then: (http2: Http2Wire, streams: readonly number[
       await waitFor("the calls are sent", isSent).finally(() => target.server.signal("SIGCONT"));
       await Promise.all(wires.map((http2, i) => then(http2, calls[i] as number[], i)));
       let alive = 0;
-      // Each connection that is still open must answer one more call.
+      // The server must answer one more call on each connection that is still open.
       for (const http2 of wires.filter(({ wire }) => !wire.isClosed)) {
         const last = http2.newStream();
         http2.wire.push(frame(FRAME.headers, FLAG.endHeaders, last, headers));

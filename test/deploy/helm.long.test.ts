@@ -138,7 +138,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
       expect(url).toMatch(/^https:\/\/git\.example\.com\/user-group-service\/docs\/operations\/incidents\.md#\w+$/);
   });
 
-  it("lets Prometheus scrape every pod with the job name that the alerts use", () => {
+  it("lets Prometheus scrape every pod, and gives the metrics the job name that the alerts use", () => {
     const resources = resourcesOf("production");
     const monitor = resources.find(({ kind }) => kind === ("ServiceMonitor" as Tree));
     expect(monitor?.["spec"]).toEqual({

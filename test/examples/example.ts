@@ -61,12 +61,12 @@ export interface RunningExample extends RunningProcess {
   readonly dashboardsUrl: string;
 }
 
-/** Returns the settings of an example, except the ports. The example uses the environment `Customer` of the server. */
+/** Returns the settings of an example without the ports. The example uses the environment `Customer` of the server. */
 export function settingsOf({ url, tokens, environment }: Pick<TestServer, "url" | "tokens" | "environment">) {
   return { API_TOKEN: tokens.customer, UGS_URL: url, UGS_ENVIRONMENT: `${environment}/Customer` };
 }
 
-/** Starts an example on free ports. @param env the settings of the example except the ports. See `settingsOf` */
+/** Starts an example on free ports. @param env the settings of the example without the ports. See `settingsOf` */
 export async function startExample(
   command: readonly string[],
   options: { readonly cwd: string; readonly env: { readonly [name: string]: string } },

@@ -20,7 +20,7 @@ const TOLERANCE_MS = 5000;
  */
 const MOVED_MS = LIFE_MS + TOLERANCE_MS + 1000;
 
-/** Time after which the page has renewed a session, in milliseconds. It is 80 % of the lifetime plus one second. */
+/** Time after which the page has renewed a session, in milliseconds: 80 % of the lifetime, and one more second. */
 const TO_RENEWAL_MS = 49_000;
 
 const SHOWN = { group: "acme", viewer: "ann", plan: "gold", seats: "3" };
@@ -33,7 +33,7 @@ beforeAll(() => {
 });
 afterAll(() => copied.remove());
 
-describe("the example with Express, installed", () => {
+describe("the installed Express example", () => {
   overHttp(copied, ["npm", "start"]);
 });
 

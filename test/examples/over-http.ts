@@ -92,7 +92,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       });
     });
 
-    it("rejects requests without a viewer session, from another origin, or with a token", async () => {
+    it("rejects requests without a viewer session, requests from another origin, and requests with a token", async () => {
       const session = await sessionOf(example, await logIn(example, "ann"));
       expect((await fetchDashboard(undefined)).status).toBe(401);
       expect((await fetchDashboard(`Bearer ${session}x`)).status).toBe(401);

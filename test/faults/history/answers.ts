@@ -1,7 +1,7 @@
 import { type Call, groupOf, isDone, isOk } from "./call.ts";
 import type { Violation } from "./violation.ts";
 
-/** Reasons of errors that a fault may cause. Whether a NOT_FOUND answer is right is checked by `checkOrder`. */
+/** Reasons of errors that a fault may cause. `checkOrder` checks whether a NOT_FOUND answer is right. */
 const FORESEEN: ReadonlySet<string> = new Set([
   "STORE_UNAVAILABLE",
   "TOO_FEW_REPLICAS",

@@ -4,9 +4,9 @@ export interface Figures {
   readonly calls: number;
   readonly seconds: number;
   readonly errors: ReadonlyMap<string, number>;
-  /** Longest time for which no call to any group of a shard succeeded, in milliseconds. */
+  /** Longest time without a successful call to a group of a shard, in milliseconds. */
   readonly outageMs: number;
-  /** Longest time for which no change of any group of a shard was acknowledged, in milliseconds. */
+  /** Longest time without an acknowledged change of a group of a shard, in milliseconds. */
   readonly changeOutageMs: number;
 }
 

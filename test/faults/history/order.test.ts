@@ -58,7 +58,7 @@ type Case = [what: string, calls: readonly CallAt[], more?: Partial<History>];
 describe("the history checker accepts", () => {
   it.each<Case>([
     [
-      "changes and reads of names in one order",
+      "changes of names, and reads that show the changes in the same order",
       [
         // If the group exists, the name in a GetUserGroup call does not change it.
         at([1, 2], get({}, { value: "offered" })),
@@ -73,13 +73,13 @@ describe("the history checker accepts", () => {
       ],
     ],
     [
-      "concurrent changes in the order that reads show",
+      "concurrent changes, in the order in which reads show them",
       [...many(shown), ...[7, 2, 5, 0].map((n) => get({ name: `n ${n}` }))],
     ],
     ["a change with an unknown outcome that was not made", [update("n1", UNKNOWN), get()]],
     ["a change with an unknown outcome that was made", [update("n1", UNKNOWN), get({ name: "n1" })]],
     [
-      "a change of a killed worker that takes effect later",
+      "a change that takes effect after its worker was killed",
       [update("n1", CUT_OFF), get(), get({ name: "n1" })],
       CUTS_OFF,
     ],
@@ -97,7 +97,7 @@ describe("the history checker accepts", () => {
     ["a stale token", [rotate("t1"), at([7, 8], resolve("t0"))], lags(5)],
     ["a stale group", [remove(), at([7, 8], get())], lags(5)],
     [
-      "correct rotations, retries and viewers",
+      "correct answers to rotations, retries and viewers",
       [
         rotate("t1", { token: "t0", requestId: "r1", graceMs: 10 }),
         rotate("t1", { token: "t0", requestId: "r1", graceMs: 10 }),
@@ -256,7 +256,7 @@ describe("the history checker finds no valid order in a history with", () => {
     ["a suspended group that an answer shows as active", [suspend(), get({ isSuspended: false })]],
     ["a suspended group that a viewer can resolve with its new token", [suspend(), rotate(shown(dark)), resolve("t1")]],
     [
-      "a suspended group that a viewer can resolve after a change",
+      "a suspended group that a viewer can resolve after an update",
       [suspend(), update("n1"), resolve("t0", viewed("n1"))],
     ],
     [
@@ -285,12 +285,12 @@ describe("the history checker finds no valid order in a history with", () => {
       FORGETS,
     ],
     [
-      "many concurrent changes",
+      "many concurrent changes, and reads that contradict each other",
       [...many(() => UNKNOWN), get({ name: "n 1" }), get({ name: "n 2" }), get({ name: "n 1" })],
     ],
     ["a change that has effect although its call reported `not_made`", [update("n1", NOT_MADE), get({ name: "n1" })]],
     ["a change that takes effect only after its call has failed", [update("n1", UNKNOWN), get(), get({ name: "n1" })]],
-    ["values that alternate", turns, FORGETS],
+    ["reads that show two values although no change is in flight", turns, FORGETS],
     [
       "a lost change that a read has shown",
       [at([2, 9], update("n1", UNKNOWN)), at([3, 4], get({ name: "n1" })), at([10, 11], get())],
@@ -312,7 +312,7 @@ describe("the history checker finds no valid order in a history with", () => {
     ["a token accepted after its revocation", [rotate("t1"), resolve("t0")]],
     ["a token accepted after its grace period", [rotate("t1", { graceMs: 10 }), at([14, 15], resolve("t0"))]],
     [
-      "a token that is accepted after the next rotation has ended its grace period",
+      "a token that is accepted although the next rotation has ended the token's grace period",
       [rotate("t1", { graceMs: 100 }), rotate("t2"), resolve("t0")],
     ],
     ["a valid token that is refused", [at([4, 5], resolve("t0", NO_TOKEN))]],
@@ -344,14 +344,14 @@ describe("the history checker finds no valid order in a history with", () => {
     ],
     ["an old token that is accepted after a revocation", [revoke(), resolve("t0")]],
     [
-      "a token that is accepted after a revocation has ended its grace period",
+      "a token that is accepted although a revocation has ended the token's grace period",
       [rotate("t1", { graceMs: 100 }), revoke(), resolve("t0")],
     ],
     ["an import whose name is lost", [imported("f"), get({ ...there, name: "n0" })]],
     ["an imported token that is refused", [imported("f"), resolve("f", NO_TOKEN)]],
     ["a token that is accepted after an import has replaced it", [imported("f"), resolve("t0", viewed("name of f"))]],
     [
-      "a token that is accepted after an import has ended its grace period",
+      "a token that is accepted although an import has ended the token's grace period",
       [rotate("t1", { graceMs: 100 }), imported("f"), resolve("t0", viewed("name of f"))],
     ],
     ["an accepted token of an import that reported `not_made`", [imported("f", NOT_MADE), resolve("f")]],

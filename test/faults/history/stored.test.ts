@@ -148,7 +148,7 @@ describe("the checker of audit events", () => {
     ["ImportUserGroups", imported("f")],
   ] as const;
 
-  it.each(all)("accepts %s only with exactly one event of its method", (method, made) => {
+  it.each(all)("accepts a successful %s only with exactly one event of its method", (method, made) => {
     expect(auditKinds([made], [event("c1", method)])).toEqual([]);
     expect(auditKinds([made], [])).toEqual(["audit"]);
     expect(auditKinds([made], [event("c1", method), event("c1", method)])).toEqual(["audit"]);

@@ -102,8 +102,8 @@ export class Administration {
   async #import(groups: readonly Known[]): Promise<void> {
     const mode = this.#parts.random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
     const calls = await this.#importAs(mode, groups, newToken);
-    // If an import failed, possibly no group has received its token. Remember the token as well, so that the final
-    // reads present it. Then the checker finds a token that the service accepts by mistake.
+    // Remember the token even if its import failed, so that the final reads present it. The checker then finds a token
+    // that the service accepts by mistake.
     for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
   }
 
@@ -131,7 +131,7 @@ export class Administration {
         return { providedId: groups[i]?.id ?? "", name: value, mapping: { [MAPPED]: value }, token: given };
       });
       // Callers rotate tokens of these groups at the same time. `replaceNewerTokens` makes the import replace the token
-      // of a group even if that token is newer.
+      // of a group even if the token is newer than `snapshotTime`.
       const request = { environment, userGroups, mode, snapshotTime: timestampNow(), replaceNewerTokens: true };
       return (await admin.importUserGroups(request, options)).results.map(importAnswer);
     });

@@ -1,6 +1,6 @@
 import type { EnvironmentId } from "./workers.ts";
 
-/** A group that callers use, and those of its tokens that callers have received. */
+/** A group that callers use, and the tokens of the group that callers have received. */
 export interface Known {
   readonly environment: EnvironmentId;
   readonly id: string;
