@@ -25,7 +25,7 @@ export function busyShare(from: CoreTimes, to: CoreTimes): number {
   return 1 - (to.idle - from.idle) / (to.total - from.total);
 }
 
-/** Returns the CPU time of all threads of a process, in seconds. This is the sum of user time and system time. */
+/** Returns the CPU time of all threads of a process, user and system, in seconds. */
 export function cpuSeconds(pid: number): number {
   const tasks = `/proc/${pid}/task`;
   const nanoseconds = readdirSync(tasks).map(

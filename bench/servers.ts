@@ -36,7 +36,7 @@ export async function startServer(
   const { pid, exited, signal } = server;
   const log = linesOf(server.output);
   const said = await waitUntilSaid(server, `${row.key} listens`, () => log().find(({ msg }) => msg === "listening"));
-  // The log lines of peers contain no time. In this case, use the current time.
+  // The log lines of peers contain no time, so use the current time for peers.
   const { url, http2Url = url, time = new Date().toISOString() } = said as unknown as Listening;
   return {
     row,

@@ -14,8 +14,7 @@ export interface Turn {
   readonly call: string;
   readonly round: number;
   /**
-   * Number of the turn, counted over all rounds. Each server has one turn with this number. These turns ran one after
-   * another.
+   * Number of the turn, counted over all rounds. The turns with the same number, one per server, ran one after another.
    */
   readonly number: number;
   readonly callsPerSecond: number;

@@ -55,7 +55,7 @@ export function idOf(number: number): string {
 }
 
 /**
- * Returns the size of all values of a group in a response, in bytes. The size of a number is the length of its decimal
+ * Returns the size of all values of a group in a response, in bytes. The size of a number is the number of its decimal
  * digits. A time is a number of milliseconds.
  */
 export function payloadOf(group: UserGroup): number {

@@ -29,9 +29,8 @@ export interface Reads extends Pick<Call, "headers" | "body"> {
   /** Prefix of the names of the log and the other files. Loads that run at the same time need different prefixes. */
   readonly name: string;
   /**
-   * Size of an answer with a group, in bytes. Set only if refusals have HTTP status 200 as well. In this case, the
-   * number of answers with a group is the number of received bytes, divided by this size. Undefined for other
-   * protocols.
+   * Size of a gRPC answer with a group, in bytes. gRPC refusals also have HTTP status 200. So the number of answers
+   * with a group is the number of received bytes, divided by this size. Undefined for other protocols.
    */
   readonly answerBytes: number | undefined;
 }
@@ -52,9 +51,7 @@ export interface Outcomes {
    * broken HTTP/1.1 connections, because h2load does not count these.
    */
   readonly failed: number;
-  /**
-   * p99 latency of answers with a group, in milliseconds. If refusals have HTTP status 200, the p99 includes refusals.
-   */
+  /** p99 latency of answers with a group, in milliseconds. Over gRPC, the p99 includes refusals. */
   readonly p99: number;
 }
 
@@ -129,9 +126,9 @@ export async function run(
 }
 
 /**
- * Summarizes the output and the log of h2load. In the log, a broken stream has the status 0. An answer whose headers
- * arrived during the warm-up has the status 0 as well. So the number of failures comes from the output, not from the
- * log.
+ * Summarizes the output and the log of h2load. In the log, the status of a broken stream is -1 or 0. The status is also
+ * 0 if the headers of an answer arrived during the warm-up. So the number of failures comes from the output, not from
+ * the log.
  */
 export function outcomesOf(
   output: string,

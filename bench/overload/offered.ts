@@ -16,9 +16,9 @@ export interface Worker {
 }
 
 export interface Floods {
-  /** Rates of the loads in an open loop. Each rate is a multiple of the rate at the peak. */
+  /** Rates of the loads that start calls at a fixed rate. Each rate is a multiple of the peak rate. */
   readonly rates: readonly number[];
-  /** For each load in a closed loop, the number of calls in flight. */
+  /** Numbers of calls in flight of the loads that keep this number constant. */
   readonly inFlight: readonly number[];
 }
 
