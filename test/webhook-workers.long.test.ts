@@ -32,7 +32,7 @@ describeWithRedis("webhooks, with several workers,", () => {
       await grpcClients(worker).groups.getUserGroup({ userGroupId: id });
       expected.push(id);
       if (i % 6 === 5) {
-        // After some deliveries, kill the oldest worker. It may be killed during a delivery.
+        // After some deliveries, kill the oldest worker, possibly during a delivery.
         const count = receiver.at().length;
         await waitFor("deliveries go on", () => receiver.at().length > count + 1);
         const killed = workers.shift();

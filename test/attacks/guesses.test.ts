@@ -11,9 +11,7 @@ const GUESSES = 2000;
 /** Number of networks in an attack. A worker caches fewer networks than this number. */
 const NETWORKS = 12_000;
 
-/**
- * Matches the Redis commands that a guess causes. They are the lookup of the API token, and the count of the failure.
- */
+/** Matches the Redis commands that a guess causes: the lookup of the API token, and the count of the failure. */
 const OF_A_GUESS = /^eval(?:sha)? .+ (?:2 ug:\{\d+\}:environment ug:\{\d+\}:api-tokens |1 ug:rate:)/is;
 
 /** Sends guessed API tokens with a valid format over one connection. Returns the number of responses by gRPC status. */

@@ -18,8 +18,8 @@ export interface Certificates {
   readonly server: Certificate;
   readonly client: Certificate;
   /**
-   * A client certificate that `ca` did not sign. It has the same subject as `client`, and the subject of its CA is the
-   * same as that of `ca`.
+   * A client certificate that another CA than `ca` has signed. It has the same subject as `client`, and the other CA
+   * has the same subject as `ca`.
    */
   readonly untrusted: Certificate;
 }

@@ -7,7 +7,7 @@ import { replicaOf, type TopologyName } from "./topologies.ts";
 
 const MIB = 1024 * 1024;
 
-/** Number of extra keys. They make the start of a node longer, because the node must load them. */
+/** Number of extra keys. A node that starts must load these keys, so its start takes longer. */
 const LOADED_KEYS = 300_000;
 const KEYS_AT_ONCE = 30_000;
 

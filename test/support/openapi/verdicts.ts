@@ -234,7 +234,7 @@ function isFlatText(body: unknown): boolean {
 }
 
 /**
- * Returns whether all strings in a value are valid Unicode. This must be checked, because a string in JSON can contain
+ * Returns whether all strings in a value are valid Unicode. A check is needed, because a string in JSON can contain
  * half of a surrogate pair.
  */
 function isWellFormed(value: unknown): boolean {
