@@ -18,7 +18,7 @@ import { READ_EVENTS } from "./scripts.ts";
 
 const READ_FOR_FILTER = 4000;
 
-/** The maximum number of days that one script reads for the feed. If no day has events, the script takes 0.6 ms. */
+/** The maximum number of days that one call of `READ_EVENTS` reads. 200 days without events take 0.6 ms. */
 const MAX_FEED_DAYS = 200;
 
 const DAYS_AT_ONCE = 8;
@@ -47,7 +47,7 @@ const EVENT_FIELD = {
 
 const EVENT_LENGTH = 2 * Object.keys(EVENT_FIELD).length;
 
-/** The events to read on one day. The range includes `oldest`, but not `end`. Both are microseconds since 1970. */
+/** The events to read on one day. The range includes `oldest`, but not `end`, in microseconds since 1970. */
 interface DayRange {
   readonly day: number;
   readonly oldest: number;
@@ -63,7 +63,8 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       client.run("list-audit-events", "xrevrange", [eventsKey(number, stream, day), ...range]),
     );
     const streams = (await Promise.all(reads)).map((entries) => entries.map(eventFrom));
-    // If a stream returned `count` events, it may have older events that were not read.
+    // If a stream returned `count` events, its older events were not read. Drop all events before `known`, because they
+    // may be incomplete.
     const lasts = streams.map((events) => (events.length < count ? 0 : Number(events.at(-1)?.id)));
     const known = Math.max(...lasts);
     const events = streams.flat().filter(({ id }) => Number(id) >= known);
@@ -103,7 +104,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
     },
 
     async list(environments, filter, { after, size }) {
-      // The key of a page is the number of an environment and the id of the first event of the page.
+      // `after` consists of the number of an environment and the id of the first event of the page.
       const [begin, position] = after === "" ? [] : after.split(".").map(Number);
       const kept = Math.max(Date.now() - audit.retentionMs, 0) * 1000;
       const oldest = Math.max(kept, (filter.from ?? 0) * 1000);
@@ -111,13 +112,14 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       const count = isFiltered ? READ_FOR_FILTER / 2 : size + 1;
       const items: FeedEvent[] = [];
       let read = 0;
-      /** The id of the first event of the page. Undefined on the first page, or if the event has been found. */
+      /** The id of the event that must be the first. Undefined on the first page, and after this event was found. */
       let expected = position;
       const begun = begin === undefined ? 0 : environments.findIndex(({ number }) => number === begin);
       if (begun < 0) throw new InvalidPageToken();
       for (const [i, { number, createTime }] of environments.slice(begun).entries()) {
         const [version] = await client.run("list-audit-events", "hmget", [environmentKey(number), "version"]);
-        // No event is newer than the version. A key with a higher id would otherwise make this call read many days.
+        // No event has a higher id than the version. A page token with a higher id must not make this call read many
+        // days.
         const last = Number(version ?? 0);
         const newest = i === 0 && position !== undefined ? Math.min(position, last) : last;
         const end = Math.min(newest + 1, (filter.before ?? Number.POSITIVE_INFINITY) * 1000);

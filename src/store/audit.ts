@@ -9,8 +9,8 @@ import { KEYS, type KeyArgs } from "./keys.ts";
 import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
 /**
- * The maximum extension of the retention, in milliseconds. Each environment has a different extension, so that Redis
- * does not free all streams of a day at the same time.
+ * The maximum time that is added to the retention, in milliseconds. The added time depends on the environment, so that
+ * Redis does not free all streams of a day at the same time.
  */
 const SPREAD_MS = HOUR_MS;
 
@@ -19,7 +19,7 @@ const MAX_UPDATES = 100_000;
 interface AuditOptions {
   /** The maximum number of stored group updates per environment and day. Default: 100,000. */
   readonly maxUpdates?: number;
-  /** Receives the number of removed updates when the limit is reached. Default: no effect. */
+  /** Called when the limit removes updates, with the number of removed updates. Default: no effect. */
   readonly onDropped?: (environment: EnvironmentName, count: number) => void;
 }
 
@@ -94,7 +94,7 @@ export async function changeEnvironment<Arg extends string>(
   return requireNoRefusal(await sendChange(change, operation, script, args));
 }
 
-/** Writes only an event. No other data changes. @throws the errors of `changeEnvironment` */
+/** Writes an audit event, and changes no other data. @throws the errors of `changeEnvironment` */
 export async function writeEvent(
   change: EnvironmentChange,
   { subject, changedFields }: { readonly subject: string; readonly changedFields: string },

@@ -60,13 +60,13 @@ describe("the cipher", () => {
     expect(decrypt(cipher, encrypt(cipher, text), text, { ...HOME })).toBe(text);
   });
 
-  it("packs only tokens in the format of this service", () => {
+  it("packs tokens in the format of this service into fewer bytes, and packs no other tokens", () => {
     for (const each of ours) expect(encrypt(cipher, each)).toMatchObject({ isPacked: true });
     for (const each of ours) expect(encrypt(cipher, each).text).toMatch(/^[\w-]{54}$/);
     for (const each of foreign) expect(encrypt(cipher, each).isPacked).toBe(false);
   });
 
-  it("stores the key id but no part of the token, and two encrypted tokens begin differently", () => {
+  it("returns the key id but no part of the token, and encrypts different tokens to texts with different beginnings", () => {
     const texts = ours.map((each) => encrypt(cipher, each).text);
     expect(new Set(texts.map((text) => text.slice(0, 12))).size).toBe(ours.length);
     const { keyId, text } = encrypt(cipher, "ugt_secret");
@@ -103,7 +103,7 @@ describe("the cipher", () => {
     },
   );
 
-  it.each(["", "other", "__proto__"])("rejects the unknown key %j", (keyId) =>
+  it.each(["", "other", "__proto__"])("rejects an encrypted token with the unknown key id %j", (keyId) =>
     expect(() => decrypt(cipher, { ...encrypt(cipher, token), keyId }, token)).toThrow(RecordUnreadable),
   );
 });
@@ -129,7 +129,7 @@ describe("the key ring", () => {
     expect(String((thrown() as Error).cause)).toContain(`under the key "old", which TOKEN_KEYS lacks`);
   });
 
-  it("rejects a token whose key is missing or has another id", () => {
+  it("rejects a token if its key is missing, has another secret, or has another id", () => {
     for (const ring of [[NEW], [{ ...NEW, id: "old" }], [{ ...OLD, id: "renamed" }]]) {
       expect(() => read(ring)).toThrow(RecordUnreadable);
     }

@@ -110,7 +110,8 @@ export class TokenCipher {
   }
 
   /**
-   * Encrypts a secret that is not a token. The nonce is random. The environment and the name are additional data.
+   * Encrypts a secret that is not a token. The nonce is random. The result can be decrypted only with the same
+   * environment and name.
    *
    * @returns `KEY.TEXT`. KEY is the id of the key. TEXT is the nonce and the encrypted bytes, in base64url
    */
@@ -184,7 +185,7 @@ function nonceOf(digest: string): Buffer {
   return Buffer.from(digest.slice(2, 2 + NONCE_CHARACTERS), "base64url");
 }
 
-/** Returns the error for a key that is not in the ring. @param outcome the outcome of the change, if any */
+/** Returns the error for a key that is not in the ring. @param outcome set if the call was a change */
 export function keyMissing(keyId: string, outcome?: ChangeOutcome): RecordUnreadable {
   const cause = new Error(`a record is encrypted under the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
   return new RecordUnreadable(cause, outcome);

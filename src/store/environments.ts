@@ -25,14 +25,16 @@ import { inBatches, integerOf, optionalIntegerOf, type StoredRecord } from "./re
 import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMOVE_MEMBER } from "./scripts.ts";
 
 /*
- * The candidates for the number of an environment are digests of the name, the tag and a counter. The creation of the
- * record claims the first free candidate. A deleted environment keeps its record and its number. A walk over the
- * candidates of a name therefore finds the only environment that has this name and is not deleted.
+ * The possible numbers of an environment (candidates) are digests of its name, its tag and a counter. A new environment
+ * gets the first candidate without a record. A deleted environment keeps its record and its number. To find an
+ * environment, the service reads the records of its candidates in order. At most one environment with a name is not
+ * deleted.
  *
  * The list of environments has an entry with the path and number of each environment. A creation first adds the entry,
  * and then creates the record. A deletion sets the state `deleting`, removes groups and tokens, sets the state
- * `deleted`, and removes the entry. Each step is one script. If a process ends between two steps, the record decides:
- * look-ups ignore an entry without an environment, and add the missing entry of an environment.
+ * `deleted`, and removes the entry. Each step is at least one separate script. If a process ends between two scripts,
+ * the record decides: look-ups ignore the entry of a missing or deleted environment, and add the missing entry of an
+ * existing environment.
  */
 
 const CANDIDATES_AT_ONCE = 16;
@@ -53,7 +55,7 @@ interface Stored {
 }
 
 interface Candidates {
-  /** The environments with the name, in the order of their creation. All except the last one are deleted. */
+  /** The environments with the name, in the order of their creation. All before the last one are deleted. */
   readonly own: readonly Stored[];
   /** The number for the next environment with the name. Undefined if the last environment is not deleted. */
   readonly free: number | undefined;
@@ -97,7 +99,8 @@ export function redisEnvironments({
       const reads = numbers.map(readRecord);
       await Promise.allSettled(reads);
       for (const [i, number] of numbers.entries()) {
-        // The loop ends at the result. If the read of a later candidate failed, the error is ignored.
+        // The loop may return before it reaches a later candidate. If the read of that candidate failed, the error is
+        // ignored.
         const record = (await reads[i]) as StoredRecord;
         if (record["state"] === undefined) return { own, free: number };
         if (record["path"] === path && !own.some((each) => each.number === number)) own.push({ number, record });
@@ -122,7 +125,8 @@ export function redisEnvironments({
       if (isLive(record, path)) return { number, record };
     }
     const { own } = await walk(name).catch((error: unknown) => {
-      // The error of the list contains the cause. The error of the walk may only report a closed connection.
+      // If the read of the list failed, its error contains the cause. The error of a candidate may only report a closed
+      // connection.
       throw error instanceof StoreUnavailable ? (unavailable ?? error) : error;
     });
     const last = own.at(-1);
@@ -159,7 +163,7 @@ export function redisEnvironments({
         throw new RecordUnreadable(cause, "not_made");
       }
       if (state === "done") return { number, record: { state: "active", path, create_time: now }, isCreated: true };
-      // Another call or another environment has claimed the number, so repeat the walk.
+      // Another call or another environment has claimed the number, so read the candidates again.
     }
   };
 
@@ -169,7 +173,8 @@ export function redisEnvironments({
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
       const [state, , left] = await sendChange(change, "clear-environment", CLEAR_ENVIRONMENT, { count });
-      // If `left` is undefined, this call has completed the deletion. If the state is `gone`, another call has done so.
+      // If `left` is undefined, this call has completed the deletion. If the state is `gone`, another call completed
+      // it.
       if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
     }

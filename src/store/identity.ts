@@ -12,18 +12,21 @@ import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
  * service would create every group a second time, with another token. Each process therefore keeps the identity of the
  * data in memory, and refuses data with another identity.
  *
- * `ug:format` contains the layout, a random id, the number of acceptances by operators, and the id of the data that the
- * last acceptance replaced. In a Cluster, additional keys contain one identity for each range of slots, to detect the
- * loss of a single shard. Another key contains a time by Redis' clock, to detect older data.
+ * `ug:format` contains the number of the layout and a random id. If Redis has other data, an operator can accept this
+ * data. The key therefore also contains the number of acceptances, and the id of the data that the last acceptance
+ * replaced. In a Cluster, additional keys contain one identity for each range of slots, to detect the loss of a single
+ * shard. Another key contains a time by Redis' clock, to detect older data.
  */
 
-/** String: Redis' clock at the last write to this key by any process. The key has the slot of `ug:format`. */
+/** String: Redis' clock at the last write to this key by any process. The key is in the same slot as `ug:format`. */
 export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 
-/** The tolerated loss of data, in milliseconds. A failover or a crash usually loses one or two seconds. */
+/** The tolerated loss of data, in milliseconds. A failover or a crash usually loses one or two seconds of changes. */
 const MAX_LOSS_MS = 60_000;
 
-/** The number of additional keys in a Cluster. Each of up to 16 shards of equal size has at least one of these keys. */
+/**
+ * The number of additional keys in a Cluster. With up to 16 equal shards, each shard has at least one of these keys.
+ */
 const SLOT_PARTS = 16;
 
 interface Identity {
@@ -74,8 +77,8 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Stores the identity of the data for the next checks. Data without an identity gets one. Shards that do not answer
-   * are skipped until the next call.
+   * Reads the identity of the data, and keeps it in memory for the next checks. If the data has no identity, writes a
+   * new identity. Skips shards that do not answer. The next call reads them.
    *
    * @returns the layout of the data
    * @throws StoreUnavailable, TooFewReplicas
@@ -113,15 +116,15 @@ export class StoreIdentity implements DataCheck {
     this.#time = Math.max(this.#time, Number(time));
   }
 
-  /** Checks the data of the Redis behind a new connection. Rejects if the connection is lost. */
+  /** Checks the data to which a new connection leads. Rejects if the connection is lost. */
   async checkConnection(redis: Redis): Promise<void> {
     const get = (key: string) => redis.get(key).catch(unlessOtherNode);
     await this.#check(get);
   }
 
   /**
-   * Checks the data. If a check is in progress, waits for the next check. All calls that wait for this next check share
-   * its result.
+   * Checks the data. If a check is in progress, waits for its end, and then starts the next check. All waiting calls
+   * share this next check.
    *
    * @throws StoreUnavailable if no key of the identity can be read
    */
@@ -144,7 +147,8 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // A single shard of a Cluster may be down. Throw only if all reads have failed: one per mark, and one of the time.
+    // A single shard of a Cluster may be down. Throw only if all reads have failed: one read for each identity, and one
+    // read for the time.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 

@@ -11,8 +11,8 @@ export const environmentPrefix = (number: number) => `ug:{${number}}:`;
  * Hash, never deleted: the record of an environment. Fields: `create_time`, `delete_time`, and
  * - `state`: `active`, `deleting` or `deleted`
  * - `path`: the result of `environmentPath`
- * - `version`: the version of the last change
- * - `trimmed`: if the daily limit has removed group updates, the id of the oldest remaining group update
+ * - `version`: the version of the last change, which is also the id of the last audit event
+ * - `trimmed`: set if the daily limit has removed updates of groups: the id of the oldest update that remained
  * - `groups`: the number of groups ever created
  * - `issue_time`: until this time, API tokens cannot create or rotate API tokens. Set when an API token is revoked with
  *   the option `issued`.
@@ -40,7 +40,8 @@ export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${num
 /**
  * Hash that expires with the API token. Fields: `display_name`, `role`, `creator`, `create_time`, `expire_time`,
  * `last_use_time`, and
- * - `digest` of the current secret, `token_create_time`, and `rotator` if a rotation created this secret
+ * - `digest` and `token_create_time` of the current secret. If a rotation created this secret, also `rotator`, the
+ *   caller of the rotation
  * - `previous`: the digests of the former secrets, each with the end of its grace period. The latest former secret is
  *   the first
  * - `noticed`: `TIME:DAYS`. The last `api_token.expiring` event reported that the API token expires at TIME, in at most
@@ -55,7 +56,7 @@ export const apiTokensKey = (number: number) => `ug:{${number}}:api-tokens`;
 /** Hash: the signing keys by their ids, and a field `version` that increases with each change. */
 export const signingKeysKey = (number: number) => `ug:{${number}}:signing-keys`;
 
-/** The streams of a day. Updates of groups have a separate stream, because only this stream is trimmed. */
+/** The streams of a day. `updates` contains updates of groups, and is trimmed. `events` contains all other events. */
 export type EventStream = "events" | "updates";
 
 /** Stream that expires: the audit events of a day. @param day in days since 1970 */
@@ -84,10 +85,10 @@ export const KEYS = {
   environment: environmentKey,
   ids: idsKey,
   group: (number: number, { id }: KeyArgs) => groupKey(number, id),
-  /** If the id is not empty, the group with the id. Otherwise, the part of the index that contains the token. */
+  /** The key of the group with the id. If the id is empty, the hash of the token index for the current token. */
   target: (number: number, { id, currentDigest }: KeyArgs) =>
     id === "" ? tokensKey(number, currentDigest) : groupKey(number, id),
-  /** The part of the index that contains the new token. If the script creates no token, this is an arbitrary part. */
+  /** The hash of the token index for the new token. If the script creates no token, any hash of the index. */
   tokens: (number: number, { digest }: KeyArgs) => tokensKey(number, digest || "00"),
   request: (number: number, { requestDigest }: KeyArgs) => requestKey(number, requestDigest),
   apiTokens: apiTokensKey,
@@ -105,8 +106,8 @@ export type KeyName = keyof typeof KEYS;
 export const WEBHOOK_ENVIRONMENTS_KEY = "ug:webhook-environments";
 
 /**
- * Sorted set, all scores 0: the environments, each as an `environmentMember`. An entry may be outdated, so the record
- * of the environment decides.
+ * Sorted set, all scores 0: the environments, each as an `environmentMember`. An entry may be outdated, so only the
+ * record shows whether the environment exists.
  */
 export const ENVIRONMENTS_KEY = "ug:environments";
 
@@ -145,5 +146,5 @@ export function newsOf(
 /** String: the number of the layout, and the identity of the data (`identity.ts`). */
 export const FORMAT_KEY = "ug:format";
 
-/** Hash: the check value and the last use of each key of `TOKEN_KEYS` that encrypted data, by the id of the key. */
+/** Hash: maps the id of each key of `TOKEN_KEYS` that encrypted data to a check value and the time of the last use. */
 export const TOKEN_KEYS_KEY = "ug:token-keys";

@@ -10,7 +10,7 @@ export interface ReadRecord {
   readonly now: number;
 }
 
-/** Returns the record of a list of fields and values. @param start the index of the first field. Default: 0 */
+/** Converts a list of fields and values to a record. @param start the index of the first field. Default: 0 */
 export function recordFromFields(fields: readonly string[], start = 0): StoredRecord {
   const record: StoredRecord = {};
   for (let i = start; i + 1 < fields.length; i += 2) record[fields[i] as string] = fields[i + 1];
@@ -32,7 +32,7 @@ export async function readRecord(
   return recordFromAnswer(await client.ask(operation, READ, { key }, { outcome }));
 }
 
-/** Returns whether a record has no fields. Redis has no key for a record that has no fields. */
+/** Returns whether a record has no fields. Such a record does not exist in Redis. */
 export function isEmpty(record: StoredRecord): boolean {
   for (const _ in record) return false;
   return true;

@@ -20,13 +20,13 @@ it("scripts.ts exports the scripts of the store", () => {
   expect(singleKey.length).toBeGreaterThan(8);
 });
 
-it.each(files)("a script contains the text of scripts/%s", (file) => {
+it.each(files)("scripts.ts uses the file scripts/%s", (file) => {
   const lines = readFileSync(new URL(file, folder), "utf8").trim().split("\n");
   const [first = "", last = ""] = [lines[0], lines.at(-1)];
   expect(scripts.filter(([, { lua }]) => lua.includes(first) && lua.includes(last))).not.toEqual([]);
 });
 
-it.each(scripts)("%s parses as Lua 5.1 and sets no global", (_, { lua }) => {
+it.each(scripts)("%s parses as Lua 5.1 and sets no global variable", (_, { lua }) => {
   const { globals = [] } = parse(lua.replace(/^#!.*/, ""), { luaVersion: "5.1", scope: true }) as unknown as {
     globals?: readonly { readonly name: string }[];
   };
@@ -36,13 +36,14 @@ it.each(scripts)("%s parses as Lua 5.1 and sets no global", (_, { lua }) => {
 it.each(singleKey)("%s uses only its one key", (name, { lua, keys }) => {
   expect(keys).toHaveLength(1);
   for (const [call, , key] of lua.matchAll(/call\('(\w+)', ([^,)]+)/g)) {
-    // `LIST_IDS` reads no names, because its argument `contains` is empty.
+    // The script of `LIST_IDS` reads names of groups only if `contains` is not empty. In `LIST_IDS`, `contains` is
+    // empty.
     if (name !== "LIST_IDS" || key !== "groups .. id") expect(key, call).toBe(keys[0]);
   }
 });
 
 it.each(scripts.filter(([, { isChange }]) => isChange))(
-  "%s runs with full memory if and only if it revokes, suspends or deletes",
+  "%s can run when Redis' memory is full if and only if it revokes, suspends or deletes",
   (name, { lua }) => {
     const ends = /REVOKE|SUSPEND|DELETE|DELETION|END_SESSIONS|CLEAR|REMOVE|SET_SIGNING_KEYS/.test(name);
     expect(lua.startsWith(ends ? "#!lua flags=allow-oom\n" : "#!lua\n")).toBe(true);
@@ -52,7 +53,7 @@ it.each(scripts.filter(([, { isChange }]) => isChange))(
 const withKeys = scripts.filter(([, { keys }]) => keys.includes("environment") && keys.every((key) => key in KEYS));
 
 it.each(withKeys.filter(([, { isChange }]) => isChange))(
-  "%s has an argument for each value that its key names contain",
+  "%s has an argument for each id and digest in the names of its keys",
   (_, { keys, args }) => {
     for (const key of keys) {
       const of = KEYS[key as KeyName](1, { id: "1", digest: "2", currentDigest: "3", requestDigest: "4" } as KeyArgs);

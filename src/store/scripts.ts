@@ -42,7 +42,10 @@ import updateApiToken from "./scripts/update-api-token.lua" with { type: "text" 
 import updateGroup from "./scripts/update-group.lua" with { type: "text" };
 import writeGroup from "./scripts/write-group.lua" with { type: "text" };
 
-/* All scripts of the store. The first lines of each script describe the effect and the results of the script. */
+/*
+ * All scripts of the store. The comment at the start of each `.lua` file describes the effect and the results of the
+ * script.
+ */
 
 export const READ = defineScript("read", read, { keys: "key" });
 
@@ -178,7 +181,9 @@ const rotation = {
 
 export const ROTATE_TOKEN = environmentScript(rotateToken, rotation);
 
-/** The script of `ROTATE_TOKEN`. Runs even if Redis' memory is full, because the rotation revokes a leaked token. */
+/**
+ * The same Lua file as `ROTATE_TOKEN`. Runs even if Redis' memory is full, because the rotation revokes a leaked token.
+ */
 export const REVOKE_TOKENS = environmentScript(rotateToken, { ...rotation, allowOom: true });
 
 export const END_SESSIONS = environmentScript(endSessions, {

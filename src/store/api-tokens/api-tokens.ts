@@ -29,15 +29,15 @@ const READ_AT_ONCE = 50;
 const REVOKED_AT_ONCE = 50;
 
 /**
- * The duration of a pause, in milliseconds. In a pause, API tokens of the environment cannot create or rotate API
- * tokens. Each step of a revocation with `issued` begins a new pause. The last pause is not ended early, because
- * another revocation may be in progress.
+ * The duration of a pause, in milliseconds. During a pause, API tokens of the environment cannot create or rotate API
+ * tokens. Each step of a revocation with `issued` starts a new pause. The end of the revocation does not end the pause,
+ * because another revocation may be in progress.
  */
 const PAUSE_MS = 5000;
 
 interface ApiTokenDeps {
   readonly client: StoreClient;
-  /** Receives the digests of API tokens that this process changes. `followRevocations` reports all changes. */
+  /** Receives the digests of API tokens that this process changes. `followRevocations` covers all processes. */
   readonly listener: Pick<RevocationListener, "revoked">;
   readonly audit: Audit;
 }

@@ -27,8 +27,8 @@ export interface FeedListener extends RevocationListener {
 }
 
 /**
- * Reports the API tokens that any worker revokes. A separate connection subscribes at a random primary. Each new
- * subscription calls `missed`, because Redis does not store messages.
+ * Reports the API tokens that any worker revokes. A separate connection subscribes at a random primary. Redis does not
+ * store messages, so messages between two subscriptions are lost. Calls `missed` after each new subscription.
  *
  * @returns a function that ends the subscription
  */

@@ -22,7 +22,7 @@ async function open(options: StoreClientOptions): Promise<StoreClient> {
   return client;
 }
 
-it("StoreClient observes a round trip once, even if its command fails after the timeout", async () => {
+it("StoreClient reports a round trip to the observer once, even if its command fails after the timeout", async () => {
   const seen: Parameters<StoreObserver>[0][] = [];
   const client = await open({ timeoutMs: 10, observe: (roundTrip) => seen.push(roundTrip) });
   let fail: (error: Error) => void = () => {};

@@ -54,10 +54,10 @@ export interface DataCheck {
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
-/** The share of a call's remaining time in which Redis may start a change. The other 10 % is for the answer. */
+/** Redis may start a change only in the first 90 % of the call's remaining time. The rest is for the answer. */
 const CHANGE_SHARE = 0.9;
 
-/** The number of checks for expired calls within one timeout. The interval is at least 5 ms and at most 50 ms. */
+/** The number of checks for expired calls within one timeout. The interval between checks is 5 to 50 ms. */
 const CHECKS = 20;
 
 /** The maximum number of attempts of a change. If a change reached Redis after its deadline, it is sent again. */
@@ -181,10 +181,10 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * For `changes`, checks that all nodes accept changes. For `reads`, checks that at least one node answers. One node
-   * is enough for reads, because the service still uses the other nodes while one node is replaced.
+   * For `changes`, checks that all nodes accept changes. For `reads`, checks that at least one node answers, because a
+   * failover of one node does not stop reads from the other nodes.
    *
-   * @throws StoreUnavailable; TooFewReplicas if changes are accepted but not confirmed
+   * @throws StoreUnavailable; TooFewReplicas if Redis accepts changes, but too few replicas confirm them
    */
   async check(kind: ReadyKind): Promise<void> {
     const ready = this.nodes.masters().filter((node) => node.isReady());
@@ -299,7 +299,8 @@ async function sendChange(
     } catch (error) {
       if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) call.outcome = "not_made";
       if (isNotSent(error) || isRefusal(error)) throw error;
-      // Redis may still run the script until the deadline. The call must therefore not fail before its timeout.
+      // Redis may still run the script until the deadline. Return a promise that stays pending, so that the call fails
+      // only at its timeout.
       return new Promise(() => {});
     }
     clock.learn(Number(answer[1]), sent, performance.now());
@@ -385,8 +386,8 @@ export interface TimedCall {
  * Expires calls at their timeouts. Every call has the same timeout, so calls expire in the order in which they started.
  * One list and one timer are therefore enough.
  *
- * A `Set` keeps this order too, but V8 often replaces the table of a `Set`. The replaced tables still reference their
- * calls, so ended calls stayed in memory, and the amount of garbage doubled.
+ * A `Set` has the same order, but V8 often replaces the internal table of a `Set`. The old tables keep ended calls in
+ * memory, which doubled the amount of garbage.
  *
  * The clock stops while the process is too busy to read answers, because Redis does not cause this delay.
  */
@@ -398,7 +399,7 @@ export class Timeouts {
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** The planned time of the next step, by `performance.now()`. A step is the timer, or the check after the timer. */
   #due = 0;
-  /** The total time in which the process was too busy, in milliseconds. */
+  /** The total time in which the process was too busy to read answers, in milliseconds. */
   #busyMs = 0;
 
   constructor(timeoutMs: number) {
@@ -417,7 +418,7 @@ export class Timeouts {
     return now - this.#busyMs + this.timeoutMs;
   }
 
-  /** Removes an added call. Must be called only once. */
+  /** Removes an added call. Must be called only once for each call. */
   remove(call: TimedCall): void {
     if (call.previous) call.previous.next = call.next;
     else this.#first = call.next;
@@ -440,7 +441,7 @@ export class Timeouts {
   readonly #fire = (): void => {
     this.#passBusyTime();
     this.#due = performance.now();
-    // The event loop reads the answers of this turn before the check, so an answer that has arrived is not late.
+    // The event loop reads all answers that have arrived before it runs the check, so their calls do not expire.
     setImmediate(this.#check);
   };
 

@@ -12,7 +12,7 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
  * An estimate of Redis' clock that is never ahead of Redis' clock. A deadline therefore passes in Redis no later than
  * in this process. The send time of a command and the arrival time of its answer bound the difference between the
  * clocks. If the estimated difference is outside of these bounds, the lower bound replaces the estimate. The estimate
- * therefore follows a clock that drifts or is set.
+ * therefore stays correct if a clock drifts or is set.
  */
 export class RedisClock {
   /** The estimated difference: Redis' time in milliseconds since 1970 minus `performance.now()`. */

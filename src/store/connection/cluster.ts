@@ -26,7 +26,9 @@ const CONNECT_TIMEOUT_MS = 500;
 
 const CONNECT_CHECK_MS = 5;
 
-/** The maximum number of commands that wait for one node. The limit leaves room for calls to the other nodes. */
+/**
+ * The maximum number of commands that wait for one node. If a node is slow, calls to other nodes still have capacity.
+ */
 const MAX_WAITING = MAX_CALLS / 8;
 
 const SLOTS_TIMEOUT_MS = 300;
@@ -131,7 +133,7 @@ export class ClusterNodes implements StoreNodes {
 
   /** Returns the node to which a call is redirected. Waits up to `CONNECT_TIMEOUT_MS` until the node is ready. */
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
-    // If both nodes have the same host, the redirection contains no host.
+    // If the redirection contains no host, the new node has the host of the node that redirected the call.
     const host = to.host || (from?.reads.redis.options.host ?? "");
     const node = this.#open({ host, port: to.port });
     if (kind === "moved") this.#slots[slot] = node;
@@ -151,7 +153,7 @@ export class ClusterNodes implements StoreNodes {
         ...this.#options,
         onReady: () => {
           this.#refreshSoon();
-          // If REDIS_URL contains a node that has no slots, the node is not a master here, and `#adopt` closes it.
+          // A node in REDIS_URL can have no slots. Such a node is not in `#masters`, and `#adopt` closes it.
           if (this.#masters.includes(node)) this.#options.onReady();
         },
         onClose: () => this.#refreshSoon(),
@@ -187,8 +189,8 @@ export class ClusterNodes implements StoreNodes {
   }
 
   /**
-   * Reads the slots from a few connected nodes. The next call reads from the next nodes. Returns the most frequent
-   * answer, because a single node may have lost contact with the other nodes.
+   * Reads the slots from a few connected nodes. Each call queries other nodes than the previous call. Returns the most
+   * frequent answer, because a single node may have lost contact with the other nodes.
    */
   async #readSlots(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);

@@ -10,13 +10,13 @@ import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 export interface NodeOptions {
   /**
-   * The timeout of a call, in milliseconds. If commands are waiting, and no answer arrives for this time or for
-   * `MIN_SILENCE_MS`, whichever is longer, the connection is closed.
+   * The timeout of a call, in milliseconds. If commands wait, but no data arrives for this time and for
+   * `MIN_SILENCE_MS`, the connection is closed.
    */
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
-  /** Receives at most one error per attempt to connect. StoreMisconfigured means that Redis is unusable. */
+  /** Receives at most one error per attempt to connect. After StoreMisconfigured, a retry does not help. */
   readonly onError: (error: Error) => void;
   /** Checks the Redis of a new connection. Changes are sent only after this check. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;
@@ -32,7 +32,7 @@ export type ScriptedRedis = Redis &
     runScript(script: Pick<Script, "name" | "lua">, args: readonly unknown[]): Promise<unknown>;
   };
 
-/** A connection to Redis, which is opened again after each loss. */
+/** A connection to Redis that connects again after each loss. */
 export interface StoreConnection {
   readonly redis: ScriptedRedis;
   /** The clock of Redis, a new object after each loss. Undefined while the connection is not ready. */
@@ -122,7 +122,8 @@ function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
     const { name, lua } = script;
     if (!known.has(name)) {
       const first = redis.sendCommand(new Command("eval", [lua, ...(args as string[])], utf8)) as Promise<unknown>;
-      // If a node of a Cluster redirects the script, the node has not cached the script.
+      // If the call failed, Redis may not have the script. A node of a Cluster does not cache a script that it
+      // redirects.
       first.then(
         () => known.add(name),
         () => {},
@@ -167,9 +168,9 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
 }
 
 /**
- * Returns the ioredis option `reconnectOnError`. If Redis refuses a change with READONLY, the node has become a
- * replica. If the destination leads to a primary now, the option replaces the connection. Otherwise, the connection
- * stays open for reads. The option always returns false, so that ioredis does not reconnect as well.
+ * Returns a function for the ioredis option `reconnectOnError`. If Redis refuses a change with READONLY, the node has
+ * become a replica. If a new connection would lead to a primary, the function replaces the connection. Otherwise, the
+ * connection stays open for reads. The function always returns false, so that ioredis itself does not reconnect.
  */
 function replaceOnDemotion(destination: RedisDestination, replace: () => void): RedisOptions["reconnectOnError"] {
   let isChecking = false;

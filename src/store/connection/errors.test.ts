@@ -81,7 +81,7 @@ describe("an error", () => {
   ])("%s proves that nothing was changed: %s", (text, nothing) => expect(changedNothing(refusal(text))).toBe(nothing));
 });
 
-it("a script in a migrating slot counts as not sent, and must wait", () => {
+it("KeysMoving counts as not sent, and makes the call wait", () => {
   expect(new KeysMoving()).toBeInstanceOf(NotSent);
   expect(redirectionOf(new KeysMoving())).toEqual({ kind: "wait" });
   expect(redirectionOf(new NotSent("TRYAGAIN"))).toBeUndefined();

@@ -51,7 +51,7 @@ const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
 
 /**
  * If a script fails with one of these codes, the script has written nothing. A script reads all its keys before its
- * first write. Redis checks only at the first write whether writes are possible.
+ * first write. If writes are not possible, Redis refuses the first write.
  */
 const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
 
@@ -61,12 +61,12 @@ const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
   ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
 ]);
 
-/** The error codes of Redis. Scripts and proxies can write words before a code: `ERR MOVED 1 HOST:PORT`. */
+/** The error codes that the service distinguishes. Scripts and proxies can write words before a code. */
 const CODES = [...NOT_BEGUN, "NOSCRIPT", "WRONGPASS"];
 
 /**
- * Matches one of these codes. If the text contains none of these codes, matches the first word. Text after a quotation
- * mark is ignored, because this text may be input.
+ * Matches one of `CODES`, or the first word if the text contains none of `CODES`. Text after a quotation mark is
+ * ignored, because it may be input of a caller.
  */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
@@ -124,7 +124,7 @@ export function redirectionOf(error: unknown): Redirection | undefined {
   const code = errorCodeOf(error);
   if (code === "TRYAGAIN" || isKeyMoving(error)) return { kind: "wait" };
   if (code !== "MOVED" && code !== "ASK") return undefined;
-  // A Redis may write brackets around an IPv6 address.
+  // The address may be an IPv6 address in brackets.
   const [, slot, host = "", port] = /(?:MOVED|ASK) (\d+) \[?(\S*?)\]?:(\d+)(?!\S)/.exec(error.message) ?? [];
   if (port === undefined) return { kind: "wait" };
   return { kind: code === "MOVED" ? "moved" : "ask", slot: Number(slot), to: { host, port: Number(port) } };

@@ -25,7 +25,7 @@ export interface StoreNodes {
   close(): void;
 }
 
-/** The share of the timeout for which one WAIT may delay the changes after it. */
+/** The maximum duration of one WAIT, as a part of the timeout. A WAIT delays all later changes on its connection. */
 const WAIT_SHARE = 0.8;
 
 export class StoreNode {
@@ -57,14 +57,14 @@ export class StoreNode {
 export function openNode(name: string, destination: RedisDestination, options: NodeOptions): StoreNode {
   const { timeoutMs, minReplicas = 0 } = options;
   const reads = connect(destination, options);
-  // The connection for reads sends no changes, and therefore never receives READONLY. If a demotion replaces the
-  // connection for changes, replace the connection for reads as well.
+  // The connection for reads sends no changes, and therefore never receives READONLY. If the connection for changes is
+  // replaced after READONLY, replace the connection for reads as well.
   const changes = () => connect(destination, { ...options, onDemoted: () => reads.replace() });
   const replicas = minReplicas > 0 ? new Replicas(changes(), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
   return new StoreNode(name, reads, replicas);
 }
 
-/** Creates the nodes of a Redis with one master. @param onClose called by `close` */
+/** Creates the `StoreNodes` of a Redis that has only one master. @param onClose called by `close` */
 export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
   const masters = [node];
   return {
@@ -80,8 +80,8 @@ export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
 }
 
 /**
- * Waits for the replicas of one connection, with one WAIT at a time. A WAIT covers all changes that Redis answered
- * before this process sent the WAIT. All changes that Redis answers during a WAIT share the next WAIT.
+ * Waits until replicas have the changes of one connection, with one WAIT at a time. A WAIT covers all changes that
+ * Redis answered before this process sent the WAIT. All changes that Redis answers during a WAIT share the next WAIT.
  */
 class Replicas {
   readonly connection: StoreConnection;
@@ -121,7 +121,7 @@ class Replicas {
   async #wait(): Promise<number> {
     await this.#currentWait;
     await nextTurn();
-    // For WAIT, 0 means no limit.
+    // For WAIT, 0 means no time limit.
     const ms = Math.max(Math.ceil(Math.min(this.#nextLeftMs, this.#longestMs)), 1);
     this.#nextLeftMs = 0;
     this.#nextWait = undefined;

@@ -45,7 +45,7 @@ export function openRedis(given: RedisTarget, options: OpenOptions): Opening {
   const nodes = openNodes(target, {
     ...options,
     onError: (error) => {
-      // `opened` rejects with this fault. Errors after it are consequences of this fault, and are not reported.
+      // `opened` rejects with this fault. Later errors are consequences of this fault, and are not reported.
       if (isStarting && error instanceof StoreMisconfigured) fault ??= error;
       if (fault) return;
       options.onError?.(error);

@@ -21,7 +21,8 @@ export function redisOptions(destination: RedisDestination): RedisOptions {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 500,
-    // The maximum interval of the checks while Redis loads its data. Redis' estimate in whole seconds is too coarse.
+    // While Redis loads its data, ioredis checks at least at this interval. By default, ioredis waits for the time that
+    // Redis estimates in whole seconds.
     maxLoadingRetryTime: 100,
   };
 }
@@ -111,10 +112,10 @@ const SWITCH_CHANNEL = "+switch-master";
 /**
  * The Sentinels of a master. Each new connection queries the Sentinels for the master. If a Sentinel announces another
  * master, the connections to the old master are closed. If no Sentinel answers, new connections use the last known
- * master as long as this Redis is a master.
+ * master, but only while this Redis is still a master.
  *
  * This class replaces the Sentinel support of ioredis (5.11.1). The support of ioredis writes to standard error when a
- * Sentinel is down. It also closes connections when a Sentinel announces a failover of another master.
+ * Sentinel is down. It also closes connections when a Sentinel announces a failover of a master with another name.
  */
 export class Sentinels {
   readonly #target: RedisTarget;
@@ -177,7 +178,7 @@ export class Sentinels {
       : new Error(text);
   }
 
-  /** Moves the first Sentinel to the end, because this Sentinel did not answer or returned a wrong master. */
+  /** Makes the first Sentinel the last one, because this Sentinel did not answer or returned a wrong master. */
   tryNextFirst(): void {
     this.#hosts.push(...this.#hosts.splice(0, 1));
   }

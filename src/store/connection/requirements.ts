@@ -48,7 +48,7 @@ return failed`;
 
 const NO_SCRIPT = "0".repeat(40);
 
-/** Matches the error if the user may not run a command in a script. Redis 7.0 uses other words than 7.2 and later. */
+/** Matches the error if the user may not run a command in a script. The words depend on the version of Redis. */
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
 interface RequirementOptions {
@@ -119,7 +119,7 @@ function unlessDenied(rights: readonly string[]) {
         "REDIS_URL begins with redis-cluster://, but this Redis is not a Cluster: begin REDIS_URL with redis://",
       );
     }
-    // Redis checks the permissions first. After any other refusal, the user has the permission.
+    // Redis checks the rights first. If Redis refuses the command for another reason, the user has the right.
     if (isRefusal(error)) return [];
     throw error;
   };

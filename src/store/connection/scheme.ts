@@ -7,8 +7,8 @@ import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 const TIMEOUT_MS = 500;
 
 /**
- * Checks whether REDIS_URL has the wrong scheme. The scheme is wrong if it requires TLS and the host does not use TLS,
- * or the other way round. The error of the connection does not show this cause.
+ * Checks whether REDIS_URL has the wrong scheme. The scheme is wrong if it requires TLS but the host does not use TLS,
+ * or if the host uses TLS but the scheme does not. The error of the connection does not contain this cause.
  *
  * @returns an error that contains the right scheme. Undefined if no host answers to the other scheme
  */

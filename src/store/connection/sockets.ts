@@ -8,7 +8,10 @@ export function batchWrites(redis: Redis): void {
   redis.on("connect", () => joinWrites(redis.stream));
 }
 
-/** Joins the strings of one event loop turn. If other data is written between two strings, the order stays. */
+/**
+ * Joins the strings that are written in one event loop turn. If other data is written between two strings, the order
+ * does not change.
+ */
 function joinWrites(connection: Redis["stream"]): void {
   const write = connection.write.bind(connection) as (...args: unknown[]) => boolean;
   const end = connection.end.bind(connection) as (...args: unknown[]) => typeof connection;

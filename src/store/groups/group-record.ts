@@ -20,7 +20,10 @@ import { type EncryptedToken, type TokenCipher, tokenDigest } from "../encryptio
 import { groupKey } from "../keys.ts";
 import { inBatches, integerOf, optionalIntegerOf, type ReadRecord, type StoredRecord, textOf } from "../records.ts";
 
-/** A group that was read. If `needsClock` returned false or the slot is migrating, `now` is this worker's clock. */
+/**
+ * A group that was read from Redis. `now` is this worker's clock if `needsClock` returned false, or if the slot is
+ * migrating.
+ */
 export interface GroupAnswer extends ReadRecord {
   readonly providedId: string;
   /** Whether the presented token is a former token in its grace period. */
@@ -71,7 +74,7 @@ export const FIELD = {
   /** The digest of the last replaced token that got a grace period, even if this period has ended. */
   graceDigest: "x",
   graceUntil: "y",
-  /** The generation of new viewer sessions: the time of the last revocation. Missing if no sessions were revoked. */
+  /** The generation that new viewer sessions get: the time of the last revocation. Missing before a revocation. */
   generation: "s",
   /** The oldest valid generation of viewer sessions. Missing if all generations are valid. */
   firstGeneration: "b",
@@ -136,7 +139,9 @@ const SUSPENSION_FIELDS = [
 /** The maximum difference between the clocks of Redis and of a worker, in milliseconds. */
 export const CLOCK_DIFFERENCE_MS = 60_000;
 
-/** Returns true if a time is close to `now`. Only Redis' clock can then decide whether the group is suspended. */
+/**
+ * Returns whether the expiry time or the end of the suspension is so close to `now` that only Redis' clock can decide.
+ */
 export function needsClock(record: StoredRecord, now: number): boolean {
   return isClose(record[FIELD.expireTime], now) || isClose(record[FIELD.suspensionUntil], now);
 }
@@ -203,16 +208,16 @@ export function viewerFromRecord({ record, providedId, now, isPrevious }: GroupA
   };
 }
 
-/** The first day of the year 10000, in days since 1970. Earlier dates have at most four digits for the year. */
+/** The first day of the year 10000, in days since 1970. The years of earlier dates have at most four digits. */
 const MAX_DAY = 2_932_897;
 
-/** Returns undefined if the day is missing or invalid. An invalid day must not prevent a resolve. */
+/** Returns undefined if the day is missing or invalid. An invalid day must not make a resolve fail. */
 function resolveDayOf(record: StoredRecord): number | undefined {
   const day = Number(record[FIELD.lastResolveDay]);
   return day > 0 && day < MAX_DAY ? day : undefined;
 }
 
-/** Returns the current or the oldest valid generation of viewer sessions, by default 0. @throws RecordUnreadable */
+/** Returns a generation of viewer sessions, or 0 if the field is missing. @throws RecordUnreadable */
 export function generationOf(record: StoredRecord, field: "generation" | "firstGeneration" = "generation"): number {
   return optionalIntegerOf(record, FIELD[field]) ?? 0;
 }
@@ -244,7 +249,7 @@ export function listedFromRecord({ record, providedId, now }: GroupAnswer): User
     providedId,
     ...versions,
     name: textOf(record, FIELD.name),
-    // The first token of a group is never younger than the group, so a younger token is a replacement.
+    // The first token of a group is as old as the group, or older. A younger token is a replacement.
     lastRotationTime: tokenCreateTime > createTime ? tokenCreateTime : undefined,
     graceExpireTime: now < graceUntil ? graceUntil : undefined,
     hasForeignToken: record[FIELD.foreignToken] !== undefined,
@@ -265,7 +270,7 @@ export function versionOf(record: StoredRecord): string {
 }
 
 export interface ChangedFields {
-  /** The names in the proto files. */
+  /** The names of the changed fields in the proto files. */
   readonly names: string[];
   /** The hash fields to set, in the form field, value, … */
   readonly set: string[];

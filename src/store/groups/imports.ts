@@ -57,7 +57,7 @@ export async function importGroups(groups: readonly ImportedUserGroup[], how: Im
   const outcomes: ImportOutcome[] = [];
   for await (const ended of inBatches(groups, AT_ONCE, (group) => importGroup(group, how))) {
     outcomes.push(...ended);
-    // After a batch that failed as a whole, another batch would only wait for its timeout.
+    // If Redis was unavailable for every group of a batch, the next batch would probably only wait for its timeout.
     if (ended.every((each) => each.outcome === "failed" && each.error instanceof StoreUnavailable)) break;
   }
   while (outcomes.length < groups.length) {
@@ -94,8 +94,8 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
 }
 
 /**
- * Compares a group with its record. If the stored token is younger than the snapshot, the stored token stays, unless
- * `replaceNewerTokens` is true. A suspended group keeps its suspension and its expiry time.
+ * Compares an imported group with its record. If the stored token is younger than the snapshot, and
+ * `replaceNewerTokens` is false, the stored token stays. A suspended group keeps its suspension and its expiry time.
  */
 function planOf(
   { suspension, ...group }: ImportedUserGroup,
@@ -135,8 +135,8 @@ async function write(
   const names = [...fields.names];
   if (given) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given && token !== undefined) {
-    // The time of the new token is at least the time of the replaced token. An import of an older snapshot therefore
-    // does not replace the new token.
+    // The creation time of the new token must not be before that of the replaced token. An import of an older snapshot
+    // therefore does not replace the new token.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));

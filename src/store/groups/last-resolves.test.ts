@@ -25,7 +25,7 @@ function newClient(fail?: () => Promise<never>) {
 }
 
 describe("LastResolves", () => {
-  it("keeps the notes of at most 5,000 groups, and writes the notes in batches of 100", async () => {
+  it("stores notes of at most 5,000 groups, and writes the notes in batches of 100", async () => {
     const { client, written } = newClient();
     const notes = new LastResolves(client);
     for (let i = 0; i < 6000; i++) notes.note(ENVIRONMENT, viewer(String(i % 5500)));

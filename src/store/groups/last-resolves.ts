@@ -22,9 +22,9 @@ interface Note {
 }
 
 /**
- * Records the day on which each group was last resolved. If a resolve reads an earlier day, it adds a note. Notes are
- * written once a minute. If Redis does not answer, the notes are dropped. The next resolve of a group adds a dropped
- * note again.
+ * Records the day on which each group was last resolved. If the record of a resolved group contains an earlier day,
+ * `note` adds a note. Notes are written once a minute. If Redis does not answer, the notes are dropped. The next
+ * resolve of a group adds a dropped note again.
  */
 export class LastResolves implements LastResolveNotes {
   readonly #client: Pick<StoreClient, "change">;

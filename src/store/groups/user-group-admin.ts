@@ -27,7 +27,7 @@ import { rotate, viewerDigest } from "./user-groups.ts";
  */
 const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 
-/** The number of whole records that are read concurrently. A record can have megabytes. */
+/** The number of whole records that are read concurrently. This limits the memory for large records. */
 const RECORDS_AT_ONCE = 25;
 
 /** The maximum size of a page of groups with all fields, in bytes. A larger group is alone on its page. */
@@ -41,10 +41,10 @@ const SEARCHED_AT_ONCE = 250;
 const SEARCH_MS = 1000;
 
 /**
- * Reads a page of ids. A search by name ends after `SEARCH_MS`, and the page may then be empty.
+ * Reads a page of ids. A search by name ends after `SEARCH_MS`, even if the page is still empty.
  *
- * @returns `now`: Redis' clock before any read of the groups. `next`: the last id that was read. Undefined on the last
- *   page
+ * @returns `now`: Redis' clock before any read of the groups. `next`: the id after which the next page begins.
+ *   Undefined on the last page
  */
 export async function listIds(
   client: StoreClient,

@@ -48,7 +48,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
   const read = (number: number, providedId: string) => client.run("get", "hgetall", [groupKey(number, providedId)]);
 
-  /** Reads a group with HGETALL. If the group needs Redis' clock, uses `READ`, which takes more CPU time of Redis. */
+  /** Reads a group with HGETALL. If `needsClock` returns true, uses `READ`, which takes more CPU time of Redis. */
   const readGroup = async (number: number, providedId: string, outcome?: ChangeOutcome): Promise<GroupAnswer> => {
     const key = groupKey(number, providedId);
     const record = await client.run("get", "hgetall", [key], outcome);
@@ -57,7 +57,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return { ...(await readRecord(client, "get", key, outcome)), providedId };
   };
 
-  /** Returns the answer of `RESOLVE_TOKEN`, but reads with single commands, which work while the slot is migrating. */
+  /** Returns the answer of `RESOLVE_TOKEN`. Uses single commands, which Redis accepts while the slot is migrating. */
   const resolveByCommands = async (number: number, bucket: string, field: string): Promise<string[]> => {
     if (!(await isActive(client, number))) return ["gone"];
     const [id] = await client.run("resolve", "hmget", [bucket, field]);
@@ -65,7 +65,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return ["found", String(Date.now()), id, ...Object.entries(await read(number, id)).flat()];
   };
 
-  /** The index may be outdated, so the record of the group decides. @throws TokenNotFound */
+  /** Finds the group of a token. The index may be outdated, so the record decides. @throws TokenNotFound */
   const find = async ({ number }: Environment, token: string): Promise<GroupAnswer> => {
     const digest = digestOf(token);
     const [tokens, field] = [tokensKey(number, digest), digest.slice(2)];
@@ -170,7 +170,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       const { record, now } = recordFromAnswer(answer, 3);
       if (isEmpty(record)) throw new ViewerSessionEnded();
       const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
-      // A revocation of sessions increments the generation of the group. If the generation of the session is later than
+      // Each revocation of sessions raises the generation of the group. If the generation of the session is later than
       // that of the group, Redis has lost a revocation. Redis may also have lost a revocation of this session, so the
       // session is rejected.
       const isLive = generation >= first && generation <= generationOf(record);

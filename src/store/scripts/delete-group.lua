@@ -1,6 +1,6 @@
 -- Deletes a group, its index entries, and the notes on its revoked sessions. If `etag` is not empty, the group must
--- have this etag. The stored results of rotations stay until they expire. They contain the team id of the deleted
--- group, so a new group with the same id does not get them.
+-- have this etag. The stored results of rotations stay until they expire. These results contain the team id of the
+-- deleted group. A new group with the same id has another team id, so the results do not apply to it.
 -- Returns `UserGroupNotFound`; `TokenNotFound`; `EtagMismatch`; or `done`.
 -- include: tokens
 -- include: target

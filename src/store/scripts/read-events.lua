@@ -1,8 +1,8 @@
 -- Reads up to `count` events of an environment in the order of their ids. If `cursorTime` is empty, reads the events
--- since the time `cursor` in microseconds. Otherwise, reads the events after the event with the id `cursor`. This event
--- must still exist, except if it is older than `retentionMs`. In this case, `cursorTime` must not be older than
--- `retentionMs`. `cursorTime` is a time in milliseconds at which no event with a higher id than `cursor` existed. Reads
--- at most `maxDays` days. `from` is the earliest time to read, in microseconds.
+-- since the time `cursor` in microseconds. Otherwise, reads the events after the event with the id `cursor`. If this
+-- event is not older than `retentionMs`, it must still exist. If this event is older, `cursorTime` must not be older
+-- than `retentionMs`. `cursorTime` is a time in milliseconds at which no event with a higher id than `cursor` existed.
+-- Reads at most `maxDays` days. `from` is the earliest time to read, in microseconds.
 -- Returns one of
 -- - `gone`: the environment is not active
 -- - `expired`: events after the event `cursor` were removed or lost

@@ -1,4 +1,4 @@
--- Removes a key from the list of recorded keys, except if a process used the key at the time `since` or later.
+-- Removes a key from the recorded keys. If a process used the key at the time `since` or later, keeps the key.
 -- Returns `used` and the time of the last use; or `done`.
 local used = string.match(redis.call('HGET', key, id) or '', ' (%d+)$')
 if used and tonumber(used) >= tonumber(since) then return {'used', nowText, used} end

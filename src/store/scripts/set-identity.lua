@@ -1,6 +1,6 @@
--- Stores `id` as the identity of the data, except if the data has an identity.
--- If `accepted` is not empty, an operator accepts the data in place of the data with the identity `id`. The script then
--- stores `id` as the replaced identity as well. `accepted` is the number of acceptances that the caller read. The new
+-- If the data has no identity, stores `id` as its identity.
+-- If `accepted` is not empty, an operator accepts this data instead of the data with the identity `id`. The script then
+-- stores `id` as the replaced identity. `accepted` is the number of earlier acceptances that the caller read. The new
 -- number is greater than `accepted`, and greater than the stored number.
 -- Returns `done` and the stored text.
 local text = redis.call('GET', key)

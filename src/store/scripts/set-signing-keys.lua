@@ -1,6 +1,7 @@
 -- Replaces the signing keys with the extra arguments, if the stored keys have the version `expectedVersion`. If no keys
 -- are stored, `expectedVersion` must be empty.
--- Returns `changed` if the stored keys have another version. Otherwise returns `done`. The stored hash follows.
+-- Returns `changed` if the stored keys have another version. Otherwise returns `done`. In both cases, the stored hash
+-- follows.
 local present = redis.call('HGET', signingKeys, 'version') or ''
 if present ~= expectedVersion then return {'changed', nowText, unpack(redis.call('HGETALL', signingKeys))} end
 audit('', 'signing_keys')

@@ -1,7 +1,6 @@
 -- Stores the result of one step of a delivery by the `holder` of the lease. `outcome` is empty if no event was sent.
--- A step that did not fail moves the cursor from `from` to `to`, except if another change has moved the cursor. A
--- failure sets the time of the next attempt. If deliveries have failed for `disableAfterMs`, the failure disables the
--- webhook as well.
+-- If the step did not fail, and the cursor is still at `from`, moves the cursor to `to`. A failure sets the time of the
+-- next attempt. If deliveries have failed for `disableAfterMs`, the failure disables the webhook as well.
 -- If the step failed, or if `release` is not empty, the lease is released. Otherwise, the lease is extended until
 -- `leaseMs` from now. `entry` is added to the log of deliveries. The log keeps the last `maxDeliveries` entries.
 -- Returns `lost` if `holder` does not have the lease. Otherwise returns `done` and the record.

@@ -13,7 +13,9 @@ const VERSION = "version";
 
 /** Creates the store of signing keys. Keys of `TOKEN_KEYS` encrypt the private keys. */
 export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
-  /** Encodes a key: its times, its public key, and its sealed private key if it has a private key. */
+  /**
+   * Encodes the times, the public key and the encrypted private key of a signing key. The private key may be missing.
+   */
   const textOf = (environment: Environment, { kid, createTime, activeTime, x, y, d, sealed }: SigningKey): string => {
     const stored = sealed ?? (d === undefined ? [] : cipher.seal(environment, nameOf(kid, x, y), d));
     return [createTime, activeTime, x, y].concat(stored).join(".");
@@ -65,8 +67,8 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
       const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== cipher.currentKeyId);
       if (moved.length > 0 && !isDryRun) {
         const texts = moved.flatMap((key) => [key.kid, textOf(environment, { ...key, sealed: undefined })]);
-        // Write a new version. If another call replaces the keys at the same time, the new version prevents the other
-        // call from restoring the previous encrypted keys.
+        // Write a new version. If another call replaces the keys at the same time, that call then fails, and does not
+        // write the previous encrypted keys again.
         const change = { field: VERSION, expected: version, extraArgs: [...texts, VERSION, `${Number(version) + 1}`] };
         await client.change("reencrypt", REPLACE_FIELDS, { key: signingKeysKey(environment.number), ...change });
       }

@@ -23,8 +23,8 @@ import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
 /**
- * While a process uses a key, the recorded time of the last use is at most this old, in milliseconds. Two attempts to
- * record the use may fail.
+ * While a process encrypts with a key, the recorded time of the last use is at most this old, in milliseconds. This is
+ * true even if two attempts to record the use fail.
  */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
@@ -156,7 +156,10 @@ export class RedisTokenKeys implements TokenKeyStore {
     );
   }
 
-  /** Searches for an environment that needs one of the keys. Undefined if no environment needs one. */
+  /**
+   * Returns an environment that needs one of the keys. Undefined if no environment needs these keys, and `late` after
+   * `SEARCH_MS`.
+   */
   async #findUse(
     keyIds: readonly string[],
   ): Promise<{ readonly keyId: string; readonly path: string } | "late" | undefined> {

@@ -35,7 +35,10 @@ export function secretNameOf(id: string): string {
   return `webhook ${id}`;
 }
 
-/** Parses `KEY.TEXT,KEY.TEXT:EXPIRES` to the secrets that sign at the time `now`. The current secret is the first. */
+/**
+ * Parses `KEY.TEXT,KEY.TEXT:EXPIRES`. Returns the secrets that are valid at the time `now`. The first secret is the
+ * current secret.
+ */
 export function validSecrets(record: StoredRecord, now: number, what: string): readonly StoredSecret[] {
   return textOf(record, "secrets", what)
     .split(",")

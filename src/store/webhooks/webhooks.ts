@@ -21,7 +21,7 @@ import { afterChange, isEmpty, type ReadRecord, readRecord, recordFromAnswer } f
 import { ADD_MEMBER, BEGIN_WEBHOOK_CHECK, CHANGE_WEBHOOK, CREATE_WEBHOOK, DELETE_WEBHOOK } from "../scripts.ts";
 import { deliveryFrom, secretNameOf, targetFrom } from "./webhook-record.ts";
 
-/** The author of a test message to a webhook. Such a message writes no event, so this author is never stored. */
+/** The author of a test message to a webhook. A test message causes no audit event, so this author is never stored. */
 const TESTER = byService("the test of a webhook", "TestWebhook");
 
 /** Creates the store of webhooks. Keys of `TOKEN_KEYS` encrypt the secrets of the webhooks. */

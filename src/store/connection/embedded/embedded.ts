@@ -38,7 +38,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const inTurn =
     (run: MockCommand): MockCommand =>
     (...args) => {
-      // As in Redis, keys expire only before a command or a script.
+      // As in Redis, keys expire only before a command or a script starts.
       const answer = latest.then(expiry.removeExpired).then(() => run(...args));
       latest = answer.catch(() => {});
       return answer;

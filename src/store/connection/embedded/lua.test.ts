@@ -44,7 +44,7 @@ it("a text that is not Lua is rejected", () => {
   expect(() => compile("return {")).toThrow("a script failed");
 });
 
-it("a call leaves no globals for later calls or other scripts", async () => {
+it("a call leaves no global variables for later calls or other scripts", async () => {
   const count = compile("calls = (calls or 0) + 1 return calls");
   expect(await Promise.all([count(["k"], []), count(["k"], [])])).toEqual([1, 1]);
   expect(await count(["k"], [])).toBe(1);

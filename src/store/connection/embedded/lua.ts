@@ -18,7 +18,10 @@ redis = {
   pcall = function(...) return yield('pcall', ...) end,
 }`;
 
-/** Compiles each Redis script once. Each call has separate globals. The compiler throws an Error for invalid Lua. */
+/**
+ * Compiles each Redis script once. Each call of a script has its own global variables. The compiler throws an Error for
+ * invalid Lua.
+ */
 export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: string) => LuaScript {
   const { lua, lauxlib, lualib, to_luastring } = fengari;
   const state = lauxlib.luaL_newstate();

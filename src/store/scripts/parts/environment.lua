@@ -18,7 +18,8 @@ local maxLength = stream == 'updates' and tonumber(maxUpdates) or math.huge
 -- right to publish.
 local function publish(message) redis.pcall('PUBLISH', 'ug:revoked', message) end
 
--- Writes an event. The script must call `audit` before all other writes. A second event gets the next version.
+-- Writes an event. The script must call `audit` before all other writes. If a script writes several events, each event
+-- gets the next version.
 -- If a day has more than `maxUpdates` updates of groups, removes old updates. Returns the number of removed updates.
 local function audit(subject, changedFields)
   local id = string.format('%.0f', nextVersion)
@@ -31,7 +32,7 @@ local function audit(subject, changedFields)
   if length % 64 > 0 or length <= maxLength then return 0 end
   local removed = redis.call('XTRIM', trail, 'MAXLEN', '~', maxUpdates)
   if removed > 0 then
-    -- `trimmed` lets the feed detect the gap.
+    -- The feed compares cursors with `trimmed`, and so detects that events were removed.
     local first = redis.call('XRANGE', trail, '-', '+', 'COUNT', '1')[1][1]
     redis.call('HSET', environment, 'trimmed', string.match(first, '%d+'))
   end

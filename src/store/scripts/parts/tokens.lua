@@ -10,8 +10,7 @@ local function holderOf(digest)
   return redis.call('HGET', bucket, field)
 end
 
--- Returns whether another group than `id` has a token. The token may be the current token of that group, or a token in
--- its grace period.
+-- Returns whether a group other than `id` has a token as its current token, or as a token in its grace period.
 local function isTaken(digest, id)
   local holder = holderOf(digest)
   if not holder or holder == id then return false end
@@ -19,8 +18,8 @@ local function isTaken(digest, id)
   return record[1] == digest or record[2] == digest and (tonumber(record[3] or '0') or 0) > now
 end
 
--- Returns the index entries of a group for up to two digests, as a list of bucket, field, bucket, field. `false` stands
--- for no digest.
+-- Returns the index entries of a group for up to two digests, as a list of bucket, field, bucket, field. A digest of
+-- `false` is skipped.
 local function entriesOf(id, first, second)
   local entries = {}
   for _, digest in ipairs({first, second}) do
@@ -35,7 +34,8 @@ local function removeEntries(entries)
   for i = 1, #entries, 2 do redis.call('HDEL', entries[i], entries[i + 1]) end
 end
 
--- Returns the index entries to remove when a group gets another token. `record` has the fields `d`, `x` and `s`.
+-- Returns the index entries to remove when a group gets another token. `record` is a list of the values of the fields
+-- `d`, `x` and `s`.
 local function obsoleteEntries(id, record, digest, graceMs)
   local previous = record[2] and record[2] ~= digest and record[2]
   return entriesOf(id, previous, graceMs == '0' and record[1] ~= digest and record[1])
