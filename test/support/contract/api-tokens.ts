@@ -107,7 +107,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await contents(redis(), environment)).toEqual({});
     });
 
-    it("are revoked by only one of several concurrent calls, and then unknown to every worker", async () => {
+    it("are revoked by only one of several concurrent calls, and no worker finds them after that", async () => {
       const { environment, apiToken, digest, ref } = await create();
       const other = await create({}, environment);
       const listener = newListener();
@@ -407,7 +407,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       }
     });
 
-    it("stay unchanged, like all other keys, if a worker exits before its change", async () => {
+    it("and all other stored data stay unchanged if a worker exits before its change", async () => {
       const { environment, apiToken, token } = await create();
       const before = await contents(redis(), environment);
       const failing = (script: { readonly name: string }) => testApiTokens(failingAt(client(), script.name));
@@ -427,7 +427,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("are revoked in steps after their issuer, and cannot issue tokens between the steps, even after an error", async () => {
+    it("are revoked in steps after their issuer; between two steps, even after an error, no API token can issue tokens", async () => {
       const { environment, apiToken } = await create({ role: "admin" });
       const other = await create({}, environment);
       const issued = await create({ creator: apiToken.id }, environment);
@@ -436,7 +436,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       const beforeStep = async () => {
         lengths.push((await listed(environment)).length);
         if (lengths.length === 1) return;
-        // If another revocation ends in the meantime, this revocation must stay in progress.
+        // The end of another revocation must not allow API tokens to issue tokens during this revocation.
         await fails(store().revoke(environment, newResourceId(), BY, { issued: true }), ApiTokenNotFound);
         for (const { id } of [apiToken, issued.apiToken, other.apiToken]) {
           await fails(create({ creator: id }, environment), ApiTokenChanged);

@@ -186,7 +186,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(i).toBeGreaterThan(6);
     });
 
-    it("can be filtered by group, caller, method, time, and all of these together", async () => {
+    it("can be filtered by group, caller, method or time, or by all four together", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
       for (let i = 0; i < 20; i++) {
@@ -286,7 +286,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       run.mockRestore();
     });
 
-    it("reports an error if the last event of the previous page has expired", async () => {
+    it("reports an error if the first event of the requested page has expired", async () => {
       const { environment } = await withGroup();
       const [event] = await list(environment);
       await waitFor("the event has expired", () => Date.now() > (event?.time ?? 0) + 100);

@@ -16,7 +16,7 @@ import { redisOf } from "../redis-of.ts";
 import { AUDIT, testUserGroupAdmin, testUserGroups } from "../stores.ts";
 
 /**
- * Opens one or more connections to the same data. Each connection stands for a worker. The suite that calls this
+ * Opens one or more connections to the same data. Each connection represents a worker. The suite that calls this
  * function closes the connections.
  */
 export type OpenClients = () => Promise<readonly StoreClient[]>;
@@ -28,8 +28,8 @@ export const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 
 export interface ContractContext {
   /**
-   * Returns the store of a worker. `worker` is the number of the worker, and selects its connection. If there are fewer
-   * connections, several workers share one.
+   * Returns the store of a worker. `worker` is the number of the worker, and selects its connection. If there are more
+   * workers than connections, workers share connections.
    */
   store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): ReturnType<typeof testUserGroups>;
   /** Creates an environment that contains the group `a`. */

@@ -108,9 +108,9 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       expect(await leftovers(redis(), environment)).toEqual([]);
     });
 
-    it.each([BEGIN_DELETION, CLEAR_ENVIRONMENT, REMOVE_MEMBER])(
-      "is continued by the next call if a worker exits before the script $name",
-      async (script) => {
+    it.each(Object.entries({ BEGIN_DELETION, CLEAR_ENVIRONMENT, REMOVE_MEMBER }))(
+      "is continued by the next call if a worker exits before the script %s",
+      async (_, script) => {
         const environment = await create();
         for (const id of ids(5)) await store().getOrCreate(environment, newGroup(id));
         await tokens().create(environment, NEW_TOKEN);

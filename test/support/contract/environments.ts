@@ -34,9 +34,9 @@ export function environmentContract({ client, clients, redis }: ContractContext)
       for (const found of await ensure(name)) expect(found.number).toBe(made.number);
     });
 
-    it.each([ADD_MEMBER, CREATE_ENVIRONMENT])(
-      "are created by the next call if a worker exits before the script $name",
-      async (script) => {
+    it.each(Object.entries({ ADD_MEMBER, CREATE_ENVIRONMENT }))(
+      "are created by the next call if a worker exits before the script %s",
+      async (_, script) => {
         const name = named();
         await testEnvironments(failingAt(client(), script.name))
           .create(name)

@@ -22,7 +22,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect((await next.getOrCreate(environment, newGroup("a"))).group).toEqual(second);
     });
 
-    it("fails for tokens that a missing key encrypted", async () => {
+    it("rejects tokens that were encrypted with a key that the ring lacks", async () => {
       const { environment, group } = await withGroup();
       const without = store({ ring: [NEXT] });
       await fails(without.getOrCreate(environment, newGroup("a")), RecordUnreadable);
@@ -55,7 +55,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect(await noted()).toEqual(["k1"]);
       await check(NEXT, OLD);
       expect(await noted()).toEqual(["k1", "k2"]);
-      // Two keys are recorded. So a process lacks a key if its ring contains only one of them.
+      // Two keys are recorded. If a ring contains only one of them, the check reports the other key.
       for (const lacking of await check(OLD)) expect(lacking).toEqual(["k2"]);
       for (const lacking of await check(NEXT)) expect(lacking).toEqual(["k1"]);
     });
@@ -78,7 +78,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       for (const client of clients()) {
         await loseRecordedKeys(redis());
         const lacking = await Promise.all([checkTokenKeys(client, [OLD]), checkTokenKeys(client, [NEXT])]);
-        // The process with the key k2 records its key last. It finds the key k1, which is not in its ring.
+        // The process with the key k2 records its key last. This process finds the key k1, which its ring lacks.
         expect(lacking).toEqual([[], ["k1"]]);
       }
     });

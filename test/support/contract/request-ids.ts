@@ -51,7 +51,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       }
     });
 
-    it("accepts a retry after the default grace period has changed, but not with another requested grace period", async () => {
+    it("accepts a retry after a change of the default grace period, but rejects a retry that requests another grace period", async () => {
       const { environment, group } = await withGroup();
       const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000, requestedGraceMs: undefined });
       const first = await store().rotate(environment, rotation);

@@ -80,7 +80,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     expect((await store().resolve(environment, fourth.token)).providedId).toBe("a");
   });
 
-  it("lets the bearers of both tokens read later changes", async () => {
+  it("lets the bearers of the old and of the new token read later changes", async () => {
     const { environment, group } = await create();
     const { token } = await store().rotate(environment, rotation(group.token, HOUR_MS));
     await store().update(environment, "a", { name: "Later", properties: null });

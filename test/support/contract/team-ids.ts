@@ -32,7 +32,7 @@ export function teamIdContract({ store, admin, redis, many }: ContractContext): 
       expect(await create(environment, "b")).toBeGreaterThan(b);
     });
 
-    it("can run out, and the call then fails and creates no group", async () => {
+    it("can run out, and a call that must create a group then fails", async () => {
       const environment = await newEnvironment();
       await setGroupsEver(redis(), environment, TEAM_IDS - 1);
       const last = await create(environment, "a");

@@ -53,7 +53,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     return found;
   };
 
-  describe("a pass of re-encryption", () => {
+  describe("the re-encryption of an environment", () => {
     it("encrypts every token once, with the first key, and changes no other value", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: 20 }, (_, i) => `group ${i}`);

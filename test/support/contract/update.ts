@@ -19,8 +19,8 @@ export function updateContract({ store, redis }: ContractContext): void {
   const create = async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", GIVEN));
-    // Times have a resolution of a millisecond. If an update came in the same millisecond as the creation, both would
-    // have the same time.
+    // Times have a resolution of a millisecond. If the update came in the same millisecond as the creation,
+    // `updateTime` would be equal to `createTime`.
     await waitFor("the clock advances", () => Date.now() > group.createTime);
     return { environment, group };
   };
@@ -94,7 +94,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect((await store({ ring: [NEXT, ...RING] }).update(environment, "a", {})).token).toBe(group.token);
     });
 
-    it("needs the key of the group's token, but a rotation by id does not need the key", async () => {
+    it("needs the encryption key of the group's token, but a rotation by id does not need this key", async () => {
       const { environment, group } = await create();
       const rotated = await store({ ring: [NEXT] }).rotate(environment, byId("a"));
       expect(rotated).toMatchObject({ name: group.name, teamId: group.teamId });

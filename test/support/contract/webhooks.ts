@@ -58,7 +58,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     ...{ eventId: "17", eventType: "user_group.updated", eventTime, outcome, durationMs: 12.4, retryMs: 60_000 },
     status: outcome === "delivered" ? 204 : 500,
   });
-  /** Returns a settlement that moves the cursor of a webhook by one microsecond. */
+  /** Returns the result of a delivery step that moves the cursor of a webhook by one microsecond. */
   const advance = ({ cursor, cursorTime }: Webhook, given: Partial<Settlement> = {}): Settlement => ({
     from: { cursor, cursorTime },
     to: { cursor: cursor + 1, cursorTime },
@@ -223,7 +223,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     });
   });
 
-  describe("a settlement", () => {
+  describe("settle", () => {
     it("logs each attempt, and numbers the attempts of each event", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);

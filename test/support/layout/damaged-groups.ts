@@ -30,7 +30,7 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
       },
     );
 
-    it("fails if the key ring contains only ids that are similar to the group's key id", async () => {
+    it("rejects an update if the key ring contains only ids that are similar to the key id of the group", async () => {
       const { environment } = await withGroup();
       for (const [keyId, ids] of [
         ["k1", ["k11", "1k1"]],

@@ -57,27 +57,30 @@ export function deadlineLayout({ redis, withGroup }: ContractContext): void {
       change(send, environment, CREATE_API_TOKEN, {
         ...{ id: "late", digest: "late", tokenRole: "read", displayName: "late", maxTokens: 9, expireTime: "" },
       }),
-    "the start of a deletion": (send, environment) =>
+    "the start of an environment deletion": (send, environment) =>
       change(send, environment, BEGIN_DELETION, { force: true, message: "m" }),
-    "a listing": (send, environment) =>
+    "an addition to a list": (send, environment) =>
       send(ADD_MEMBER, { key: `${keysOf(environment, "a").prefix}listed`, member: "late" }),
-    "an identity": (send, environment) =>
+    "a new identity of the data": (send, environment) =>
       send(SET_IDENTITY, { key: `${keysOf(environment, "a").prefix}format`, layout: "1", id: "a", accepted: "" }),
   };
 
-  describe("the deadline of a change", () => {
-    it.each(Object.keys(changes))("rejects %s after the deadline, and accepts it before the deadline", async (name) => {
-      const { environment, group } = await withGroup();
-      const before = await contents(redis(), environment);
-      const change = changes[name] ?? expect.fail("no such change");
-      const [outcome, now] = await change(sendBy(redis(), Date.now() - 1000), environment, group);
-      expect(outcome).toBe("late");
-      expect(Math.abs(Number(now) - Date.now())).toBeLessThan(60_000);
-      expect(await contents(redis(), environment)).toEqual(before);
-      const [made, then] = await change(sendBy(redis(), Date.now() + 60_000), environment, group);
-      expect(["late", "gone"]).not.toContain(made);
-      expect(Number(then)).toBeGreaterThanOrEqual(Number(now));
-      expect(await contents(redis(), environment)).not.toEqual(before);
-    });
+  describe("a change with a deadline", () => {
+    it.each(Object.keys(changes))(
+      "has no effect after the deadline, and has an effect before the deadline: %s",
+      async (name) => {
+        const { environment, group } = await withGroup();
+        const before = await contents(redis(), environment);
+        const change = changes[name] ?? expect.fail("no such change");
+        const [outcome, now] = await change(sendBy(redis(), Date.now() - 1000), environment, group);
+        expect(outcome).toBe("late");
+        expect(Math.abs(Number(now) - Date.now())).toBeLessThan(60_000);
+        expect(await contents(redis(), environment)).toEqual(before);
+        const [made, then] = await change(sendBy(redis(), Date.now() + 60_000), environment, group);
+        expect(["late", "gone"]).not.toContain(made);
+        expect(Number(then)).toBeGreaterThanOrEqual(Number(now));
+        expect(await contents(redis(), environment)).not.toEqual(before);
+      },
+    );
   });
 }

@@ -54,7 +54,7 @@ function fields(context: ContractContext): void {
     return { environment, group };
   }
 
-  it.each(FIELDS)("without %s causes errors", async (field) => {
+  it.each(FIELDS)("without the field %s causes errors", async (field) => {
     const { environment, group } = await damaged((key) => redis().hdel(key, field));
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), DomainError);
@@ -77,7 +77,7 @@ function fields(context: ContractContext): void {
     ...["", "plain", "k1.", "AAAA", "!"].map((value) => [FIELD.token, value] as const),
     ...["", "gone", "__proto__"].map((value) => [FIELD.keyId, value] as const),
     ...["", "x", "!".repeat(22), "A".repeat(22), "A".repeat(43)].map((value) => [FIELD.digest, value] as const),
-  ])("whose %s is %j causes errors", async (field, value) => {
+  ])("whose field %s is %j causes errors", async (field, value) => {
     const { environment, group } = await damaged((key) => redis().hset(key, field, value));
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), RecordUnreadable);

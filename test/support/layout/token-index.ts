@@ -127,12 +127,12 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
       }
     });
 
-    it("has one entry, with the right group, for a token that several imports assign concurrently", async () => {
+    it("has one entry with the right group for a token that several imports assign concurrently", async () => {
       for (let round = 0; round < many(20); round++) {
         const environment = await newEnvironment();
         const token = foreignToken();
         const ids = ["a", "b", "c"];
-        // The group `c` already exists and has a token. So the import for `c` replaces this token.
+        // The group `c` already exists, so its import replaces its token.
         await admin().import(environment, [imported("c")]);
         const outcomes = await Promise.all(
           ids.map(async (id, worker) =>

@@ -10,7 +10,7 @@ import { AUDIT, BY, testEnvironments } from "../stores.ts";
 
 export function viewerSessionLayout({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("viewer sessions in Redis", () => {
-    it("can be revoked for a limited number of single viewers, and expired revocations do not count", async () => {
+    it("can be revoked for a limited number of single viewers, and old revocations do not count toward the limit", async () => {
       const { environment } = await withGroup();
       const { viewer } = await store().sessionSubject(environment, { by: "id", providedId: "a" });
       const ended = revokedSessionsKey(environment.number, viewer.teamId);
