@@ -47,7 +47,7 @@ const EVENT_FIELD = {
 
 const EVENT_LENGTH = 2 * Object.keys(EVENT_FIELD).length;
 
-/** The events to read on one day. The range includes `oldest`, but not `end`, in microseconds since 1970. */
+/** The events to read on one day. Both times are in microseconds since 1970. The range does not include `end`. */
 interface DayRange {
   readonly day: number;
   readonly oldest: number;
@@ -112,7 +112,10 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       const count = isFiltered ? READ_FOR_FILTER / 2 : size + 1;
       const items: FeedEvent[] = [];
       let read = 0;
-      /** The id of the event that must be the first. Undefined on the first page, and after this event was found. */
+      /**
+       * The id of the event with which the page must begin. Undefined on the first page, and after this event was
+       * found.
+       */
       let expected = position;
       const begun = begin === undefined ? 0 : environments.findIndex(({ number }) => number === begin);
       if (begun < 0) throw new InvalidPageToken();

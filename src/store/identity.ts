@@ -55,7 +55,7 @@ interface IdentityDeps {
   readonly onChange: (fault: string | undefined) => void;
 }
 
-/** Compares the identity of the data in Redis with the identity that this process has stored. */
+/** Compares the identity of the data in Redis with the identity that this process has in memory. */
 export class StoreIdentity implements DataCheck {
   readonly #deps: IdentityDeps;
   readonly #marks: ReadonlyMap<string, Mark>;
@@ -152,7 +152,7 @@ export class StoreIdentity implements DataCheck {
     if (failures.length > this.#marks.size) throw failures[0];
   }
 
-  /** Accepts the current data for all processes. @throws StoreUnavailable, TooFewReplicas */
+  /** Makes all processes use the current data, even if they refuse it now. @throws StoreUnavailable, TooFewReplicas */
   async accept(): Promise<void> {
     const { client, layout } = this.#deps;
     const accepted = [...this.#marks].map(([key, { id = newId(), last }]) =>
@@ -177,7 +177,7 @@ export class StoreIdentity implements DataCheck {
     if (isNews) this.#deps.onChange(fault);
   }
 
-  /** Compares a value with the stored identity. @param time the value of `TIME_KEY`. Undefined if it is unknown */
+  /** Compares the value of a key with the identity in memory. @param time the value of `TIME_KEY`, if known */
   #note(mark: Mark, text: string | null, time: string | null | undefined): void {
     const { last } = mark;
     const found = parse(text ?? "");

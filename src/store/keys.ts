@@ -34,7 +34,7 @@ export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tok
 /** Hash that expires: the result of a rotation. @param digest the digest of the request id */
 const requestKey = (number: number, digest: string) => `ug:{${number}}:request:${digest}`;
 
-/** Hash that expires: for one group, the viewers whose sessions were revoked. The fields are digests of viewer ids. */
+/** Hash that expires: the revocations for single viewers of a group. Each field is the digest of a viewer id. */
 export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${number}}:sessions:${teamId}`;
 
 /**
@@ -121,9 +121,9 @@ export function fromMember(member: string): { readonly path: string; readonly nu
 }
 
 /**
- * Channel: digests of revoked or changed API tokens, deleted environments, and environments with changed signing keys.
- * `publish` in `scripts/parts/environment.lua` repeats this name. PUBLISH reaches all nodes of a Cluster. With sharded
- * pub/sub, workers would have to find the node with the slot of the channel, and subscribe there.
+ * Channel: a message is the digest of a revoked or changed API token, a deleted environment, or an environment with
+ * changed signing keys. `publish` in `scripts/parts/environment.lua` repeats this name. PUBLISH reaches all nodes of a
+ * Cluster. With sharded pub/sub, workers would have to find the node with the slot of the channel, and subscribe there.
  */
 export const REVOKED_CHANNEL = "ug:revoked";
 

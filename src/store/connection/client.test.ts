@@ -180,7 +180,7 @@ describe("the timeouts of calls in a busy process", () => {
     }
   });
 
-  it("do not expire a call whose answer arrived in the busy time", async () => {
+  it("do not expire a call whose answer arrived while the process was busy", async () => {
     const timeouts = new Timeouts(10);
     const expired: string[] = [];
     const [call] = begin(timeouts, "a", expired);

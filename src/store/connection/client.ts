@@ -40,7 +40,7 @@ export interface StoreClientOptions {
   readonly data?: DataCheck | undefined;
 }
 
-/** Checks whether the data in Redis has the identity that this process has stored. */
+/** Checks whether the data in Redis has the identity that this process has in memory. */
 export interface DataCheck {
   /** Returns the error with which this process refuses changes. Undefined if the process accepts changes. */
   refusal(): StoreUnavailable | undefined;

@@ -38,7 +38,7 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
 }
 
-/** The codes that mean that another node has the key, or that the node cannot serve its keys now. */
+/** With these codes, a node reports that another node has the key, or that the node cannot serve its keys now. */
 const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
   "MOVED",
   "ASK",

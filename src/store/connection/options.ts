@@ -40,7 +40,7 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
   const host = "host" in to ? to : undefined;
   return {
     ...host,
-    // ioredis only checks whether `tls` is set.
+    // ioredis checks only whether `tls` is set, and ignores the value.
     ...(login.tls && { tls: {} }),
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
     // A hung node does not confirm the close of a connection.
@@ -85,7 +85,7 @@ export function newRedis(options: RedisOptions, passwordOf: () => string | undef
   return redis;
 }
 
-/** If a wrong configuration caused an error, returns the error for the operator. Otherwise returns undefined. */
+/** If a wrong configuration caused an error, returns an error with the remedy. Otherwise returns undefined. */
 export function configurationFault(
   error: Error,
   { db, secrets: { password } }: RedisLogin,

@@ -65,7 +65,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return ["found", String(Date.now()), id, ...Object.entries(await read(number, id)).flat()];
   };
 
-  /** Finds the group of a token. The index may be outdated, so the record decides. @throws TokenNotFound */
+  /** Finds the group of a token. The index may be outdated, so this checks the record. @throws TokenNotFound */
   const find = async ({ number }: Environment, token: string): Promise<GroupAnswer> => {
     const digest = digestOf(token);
     const [tokens, field] = [tokensKey(number, digest), digest.slice(2)];

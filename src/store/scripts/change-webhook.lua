@@ -1,7 +1,7 @@
 -- Changes a webhook, and clears the record of its failures. The extra arguments are fields and values to set. If
--- `secret` is not empty, `secret` becomes the current secret. Each replaced secret signs until `graceMs` after its
--- replacement. Only the newest `maxSecrets` secrets stay. If `since` is not empty, moves the cursor back to this time
--- in microseconds.
+-- `secret` is not empty, `secret` becomes the current secret. Each replaced secret stays valid until `graceMs` after
+-- its replacement. Only the newest `maxSecrets` secrets stay. If `since` is not empty, moves the cursor back to this
+-- time in microseconds.
 -- Returns `WebhookNotFound` if the webhook does not exist. Returns `same` and the record if no field, no secret and no
 -- cursor changed. Otherwise returns `done` and the record.
 -- include: webhooks

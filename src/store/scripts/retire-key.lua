@@ -1,4 +1,5 @@
--- Removes a key from the recorded keys. If a process used the key at the time `since` or later, keeps the key.
+-- If a process used a key at the time `since` or later, keeps the key. Otherwise removes the key from the recorded
+-- keys.
 -- Returns `used` and the time of the last use; or `done`.
 local used = string.match(redis.call('HGET', key, id) or '', ' (%d+)$')
 if used and tonumber(used) >= tonumber(since) then return {'used', nowText, used} end

@@ -1,4 +1,5 @@
--- Stores the result of one step of a delivery by the `holder` of the lease. `outcome` is empty if no event was sent.
+-- Stores the result of one delivery step. `holder` must have the lease of the webhook. `outcome` is empty if no event
+-- was sent.
 -- If the step did not fail, and the cursor is still at `from`, moves the cursor to `to`. A failure sets the time of the
 -- next attempt. If deliveries have failed for `disableAfterMs`, the failure disables the webhook as well.
 -- If the step failed, or if `release` is not empty, the lease is released. Otherwise, the lease is extended until

@@ -58,8 +58,8 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
      * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at
      * the same time, this call writes nothing. In this case, a later call must encrypt the private keys.
      *
-     * @returns `uses`: for each private key, the id of the key that encrypted it before the call. `failed`: the ids of
-     *   private keys that cannot be decrypted
+     * @returns `uses`: for each private key, the id of the key in `TOKEN_KEYS` that encrypted it before the call.
+     *   `failed`: the ids of private keys that cannot be decrypted
      */
     async reencrypt(environment: Environment, isDryRun: boolean) {
       const { keys, version } = await read(environment);
@@ -67,8 +67,8 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
       const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== cipher.currentKeyId);
       if (moved.length > 0 && !isDryRun) {
         const texts = moved.flatMap((key) => [key.kid, textOf(environment, { ...key, sealed: undefined })]);
-        // Write a new version. If another call replaces the keys at the same time, that call then fails, and does not
-        // write the previous encrypted keys again.
+        // Write a new version. Another call that replaces the keys at the same time expects the old version. It
+        // therefore does not write the previous encrypted keys again.
         const change = { field: VERSION, expected: version, extraArgs: [...texts, VERSION, `${Number(version) + 1}`] };
         await client.change("reencrypt", REPLACE_FIELDS, { key: signingKeysKey(environment.number), ...change });
       }

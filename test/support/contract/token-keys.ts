@@ -24,7 +24,7 @@ import {
 const [OLD] = RING as [RingKey];
 
 export function tokenKeyContract({ store, admin, client, redis, many }: ContractContext): void {
-  /** Returns the administration of encryption keys for a service that has only these environments. */
+  /** Returns the store of encryption keys for a service that has only these environments. */
   const keysFor = (ring: readonly RingKey[], ...environments: Environment[]) => keysOn(client(), ring, environments);
   const keysOn = (on: StoreClient, ring: readonly RingKey[], environments: readonly Environment[]) => {
     const items = environments.map((environment) => ({ ...environment, createTime: 0, deleteTime: undefined }));
@@ -41,7 +41,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
    *
    * @returns the results of all pages added up, and the number of pages
    */
-  const pass = async (environment: Environment, { ring = [NEXT, OLD], size = 7, isDryRun = false } = {}) => {
+  const reencryptAll = async (environment: Environment, { ring = [NEXT, OLD], size = 7, isDryRun = false } = {}) => {
     const found = { uses: {} as Record<string, number>, count: 0, failed: [] as string[], pages: 0 };
     for (let after: string | undefined = ""; after !== undefined; found.pages++) {
       const page = await keysFor(ring).reencrypt(environment, { after, size }, isDryRun ? undefined : BY);
@@ -63,11 +63,11 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
         environment,
         foreign.map((token, i) => imported(`foreign ${i}`, { token })),
       );
-      expect(await pass(environment, { isDryRun: true })).toMatchObject({ uses: { k1: 23 }, count: 0 });
-      const done = await pass(environment);
+      expect(await reencryptAll(environment, { isDryRun: true })).toMatchObject({ uses: { k1: 23 }, count: 0 });
+      const done = await reencryptAll(environment);
       expect(done).toMatchObject({ uses: { k1: 23 }, count: 23, failed: [] });
       expect(done.pages).toBeGreaterThan(3);
-      expect(await pass(environment)).toMatchObject({ uses: { k2: 23 }, count: 0 });
+      expect(await reencryptAll(environment)).toMatchObject({ uses: { k2: 23 }, count: 0 });
       const turned = store({ ring: [NEXT] });
       for (const [i, { group }] of before.entries())
         expect((await turned.getOrCreate(environment, newGroup(ids[i] ?? ""))).group).toEqual(group);
@@ -81,9 +81,12 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       const environment = await newEnvironment();
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
       await damageToken(redis(), environment, "b", "a");
-      expect(await pass(environment)).toMatchObject({ uses: { k1: 3 }, count: 2, failed: ["b"] });
+      expect(await reencryptAll(environment)).toMatchObject({ uses: { k1: 3 }, count: 2, failed: ["b"] });
       // If the ring of a worker does not contain the old key, the worker reports this token as well.
-      expect(await pass(environment, { ring: [NEXT] })).toMatchObject({ uses: { k1: 1, k2: 2 }, failed: ["b"] });
+      expect(await reencryptAll(environment, { ring: [NEXT] })).toMatchObject({
+        uses: { k1: 1, k2: 2 },
+        failed: ["b"],
+      });
     });
 
     it("does not overwrite concurrent changes", async () => {
@@ -101,8 +104,8 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
         } else tokens.set(id, (await other.rotate(environment, byId(id))).token);
         if (i % 5 === 0) await admin().delete(environment, id);
       };
-      await Promise.all([...ids.map(change), pass(environment), pass(environment, { size: 3 })]);
-      await pass(environment);
+      await Promise.all([...ids.map(change), reencryptAll(environment), reencryptAll(environment, { size: 3 })]);
+      await reencryptAll(environment);
       const turned = store({ ring: [NEXT] });
       for (const [i, id] of ids.entries()) {
         if (i % 5 === 0) continue;
@@ -142,7 +145,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       const keys = keysFor([NEXT, OLD], environment);
       await fails(keys.retire("k2", now()), TokenKeyInUse);
       await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs the key`);
-      await pass(environment);
+      await reencryptAll(environment);
       await fails(keys.retire("k1", now()), TokenKeyInUse);
       expect(await recorded()).toEqual(["k1", "k2"]);
       for (let times = 0; times < 2; times++) await keys.retire("k1", now() + MINUTE);
@@ -165,7 +168,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(await keysOn(held, [NEXT, OLD], []).reencrypt(environment, all, BY)).toMatchObject({ count: 0 });
       const keys = keysFor([NEXT, OLD], environment);
       await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs the key`);
-      expect(await pass(environment)).toMatchObject({ count: 1 });
+      expect(await reencryptAll(environment)).toMatchObject({ count: 1 });
       await keys.retire("k1", now() + MINUTE);
       const { group } = await store({ ring: [NEXT] }).getOrCreate(environment, newGroup("a"));
       expect(group.token).toBe(token);
@@ -183,7 +186,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       await expect(keys.requireUnneeded(lacking)).rejects.toThrow(
         `TOKEN_KEYS lacks k1, which ${environmentPath(environment)} needs; add the key`,
       );
-      await pass(environment);
+      await reencryptAll(environment);
       await noteKeyUse(client(), OLD);
       await expect(keys.requireUnneeded(lacking)).rejects.toThrow(/lacks k1, which another worker uses/);
       await setKeyUse(redis(), OLD, Date.now() - MINUTE);

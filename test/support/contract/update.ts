@@ -55,7 +55,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("can remove the properties of a group without properties", async () => {
+    it("accepts the removal of properties from a group without properties", async () => {
       const { environment } = await create();
       await store().update(environment, "a", { properties: null });
       expect((await store().update(environment, "a", { properties: null })).properties).toBeUndefined();

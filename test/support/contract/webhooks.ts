@@ -197,7 +197,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(await deliveries().claim(claimOf(environment, webhook))).toBeDefined();
     });
 
-    it("is refused if the webhook is disabled, up to date or waiting for a retry, or if its environment does not exist", async () => {
+    it("is refused if the webhook is disabled, has no undelivered events or waits for a retry, or if its environment does not exist", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
       const update = (state: "enabled" | "disabled") => webhooks().update(environment, webhook.id, { state }, BY);

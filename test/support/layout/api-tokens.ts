@@ -112,8 +112,7 @@ export function apiTokenLayout({ client, redis, isShared }: ContractContext): vo
       await endsSoon(store(), later.environment, soon.apiToken.id);
       await waitFor("the token has expired", async () => (await store().find(soon.ref)) === undefined);
       await waitFor("the token's record is deleted", async () => {
-        // The embedded store deletes expired keys only when it runs a script. So the test makes a call that runs a
-        // script.
+        // The embedded store deletes expired keys only before a call of the service. So the test makes such a call.
         await store().find(soon.ref);
         return (await redis().exists(soon.key)) === 0;
       });

@@ -45,7 +45,7 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
       }
     });
 
-    it("reports an unknown outcome of an update if the stored token is damaged", async () => {
+    it("reports the outcome `unknown` for an update if the stored token is damaged", async () => {
       const { environment } = await withGroup();
       await redis().hset(keysOf(environment, "a").group, FIELD.token, "damaged");
       const update = store().update(environment, "a", { name: "New" });

@@ -41,7 +41,7 @@ function fields(context: ContractContext): void {
   const { store, redis } = context;
   let groups: ReturnType<typeof twoGroups> | undefined;
 
-  /** Damages the first of two groups that all tests share, and repairs the group after the test. */
+  /** Damages the group `a`, which all tests share, and repairs it after the test. */
   async function damaged(damage: (key: string) => Promise<unknown>) {
     groups ??= twoGroups(context);
     const { environment, group, a } = await groups;

@@ -1,5 +1,5 @@
 -- API tokens. The hash `apiTokens` maps the digest of each secret to the id of an API token. An entry may be outdated,
--- so the record of the API token decides. Input: `prefix`, `environment`, `actorId`.
+-- so scripts must check the record of the API token. Input: `prefix`, `environment`, `actorId`.
 
 -- The id of the caller if the caller is an API token in Redis. Otherwise nil.
 local issuer = string.match(actorId, '^' .. string.rep('%w', 16) .. '$')

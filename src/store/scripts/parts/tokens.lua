@@ -1,5 +1,5 @@
--- The index of user group tokens (`tokensKey` in keys.ts). An entry may be outdated, so the record of the group
--- decides. Input: `prefix`.
+-- The index of user group tokens (`tokensKey` in keys.ts). An entry may be outdated, so scripts must check the record
+-- of the group. Input: `prefix`.
 
 local function entryOf(digest)
   return prefix .. 'tokens:' .. string.sub(digest, 1, 2), string.sub(digest, 3)
