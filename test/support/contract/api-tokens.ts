@@ -39,7 +39,7 @@ function newListener() {
 
 /**
  * Sets the expiry time of a token to 300 ms from now. On a busy machine, the update may arrive more than 300 ms later.
- * It then fails with ApiTokenNotFound. This function ignores this error.
+ * The update then fails with ApiTokenNotFound, which this function ignores.
  */
 export async function endsSoon(tokens: ReturnType<typeof testApiTokens>, environment: Environment, id: string) {
   const update = tokens.update(environment, id, { expireTime: Date.now() + 300 });

@@ -50,7 +50,7 @@ export interface ContractContext {
    * the change.
    */
   readonly replacements: readonly (readonly [what: string, replace: (environment: Environment) => Promise<unknown>])[];
-  /** Returns a connection with which a test reads and writes stored data. It can reach the keys on every node. */
+  /** Returns a connection with which a test reads and writes stored data, on every node of a Cluster. */
   redis(): ScriptedRedis;
 }
 
@@ -143,8 +143,8 @@ export function byId(providedId: string, given: Partial<Rotation> = {}): Rotatio
 }
 
 /**
- * Returns a rotation. If `given` does not contain `requestedGraceMs`, its value is the given `graceMs`, as if the
- * caller had requested this grace period.
+ * Returns a rotation. By default, `requestedGraceMs` is equal to `graceMs`, as if the caller had requested this grace
+ * period.
  */
 function rotation(given: Partial<Rotation>) {
   return { graceMs: 0, requestedGraceMs: given.graceMs, requestId: undefined, ...given };
@@ -187,8 +187,8 @@ export function heldUpAt(client: StoreClient, script: string, duringScript: () =
 }
 
 /**
- * Returns a client that fails instead of running the script with the name `script`. For the stored data, this is the
- * same as if the worker had exited before the script.
+ * Returns a client that fails instead of running the script with the name `script`. The stored data is then the same as
+ * after an exit of the worker before the script.
  */
 export function failingAt(client: StoreClient, script: string): StoreClient {
   return heldUpAt(client, script, () => Promise.reject(new StoreUnavailable(undefined, "not_made")));

@@ -99,7 +99,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       }
       expect(token).toMatch(/^ugk_/);
       for (let left = steps[0] ?? 0; left > 0; steps.push(left)) {
-        // Only the call that begins the deletion must set `force`. The calls that continue the deletion need not.
+        // Only the call that begins the deletion must set `force`. Later calls continue the deletion without `force`.
         left = await environments({ worker: steps.length, maxGroups: 9 }).delete(environment, steps.length > 1);
       }
       expect(steps.length).toBeGreaterThan(3);

@@ -257,8 +257,8 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
           expect(reported(await admin().import(environment, items, { mode, snapshotTime }))).toEqual(["token-newer"]);
         }
         expect(await contents(redis(), environment)).toEqual(before);
-        // If the imported group differs in other fields than the token, an upsert replaces these fields. It keeps the
-        // newer token.
+        // If the imported group differs in other fields than the token, an upsert replaces these fields. The newer
+        // token stays.
         const renamed = items.map((group) => ({ ...group, name: "restored" }));
         expect(reported(await admin().import(environment, renamed, { snapshotTime }))).toEqual(["UserGroupExists"]);
         expect(reported(await admin().import(environment, renamed, { mode: UPSERT, snapshotTime }))).toEqual([

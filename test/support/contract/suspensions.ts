@@ -83,8 +83,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       const again = await store().rotate(environment, byToken(rotated.token, { graceMs: HOUR_MS }));
       const revoked = await admin().revokeTokens(environment, "a", "", BY, HOUR_MS);
       for (const { suspension } of [updated, rotated, again, revoked]) expect(suspension).toMatchObject(given);
-      // This token is in its grace period. If a viewer is resolved by such a token, the answer contains the suspension
-      // as well.
+      // This token is in its grace period. With this token, `resolve` returns the suspension as well.
       expect((await store().resolve(environment, again.token)).suspension).toMatchObject(given);
       await admin().resume(environment, "a");
       const { token, name } = await store().get(environment, "a");

@@ -39,7 +39,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
   /**
    * Re-encrypts all tokens of an environment, in pages of `size` groups.
    *
-   * @returns the results of all pages added up, and the number of pages
+   * @returns the sum of the results of all pages, and the number of pages
    */
   const reencryptAll = async (environment: Environment, { ring = [NEXT, OLD], size = 7, isDryRun = false } = {}) => {
     const found = { uses: {} as Record<string, number>, count: 0, failed: [] as string[], pages: 0 };

@@ -152,7 +152,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
         await loseRevocations(redis(), environment, "a", first.teamId);
         expect(await isEnded(environment, second)).toBe(true);
         // The generation of a session is a time in milliseconds. The test waits until the next revocation has a later
-        // generation. In operation, Redis loses data in a failover, which takes longer than a millisecond.
+        // generation. In production, Redis loses data in a failover, which takes longer than a millisecond.
         await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
         await end();
         expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
@@ -227,8 +227,8 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const [one] = workers;
       const states = (await one?.list(environment)) ?? [];
       expect(states.map(({ state }) => state)).toEqual(["active", "standby"]);
-      // After a rotation, the standby key becomes active only when it has been published for long enough. This is not
-      // yet the case, so the states stay the same. A replacement takes effect immediately.
+      // A rotation activates the standby key only if this key has been published for long enough. The key of this test
+      // is too young, so the states do not change. A replacement takes effect immediately.
       expect((await one?.rotate(environment, "rotate", BY))?.map(({ state }) => state)).toEqual(["active", "standby"]);
       const replaced = (await one?.rotate(environment, "replace", BY)) ?? [];
       expect(replaced.map(({ state }) => state)).toEqual(["active", "standby"]);

@@ -46,7 +46,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     const environment = await newEnvironment();
     const { webhook } = await webhooks().create(environment, VALUES, BY);
     // The test needs two events, because `advance` moves the cursor by one. If the ids of the events are consecutive,
-    // `advance` skips the first event. The second event is then still to be delivered.
+    // `advance` skips the first event. The second event is then still undelivered.
     for (let i = 0; i < 2; i++) await webhooks().create(environment, VALUES, BY);
     return { environment, webhook };
   };

@@ -18,8 +18,8 @@ local function isTaken(digest, id)
   return record[1] == digest or record[2] == digest and (tonumber(record[3] or '0') or 0) > now
 end
 
--- Returns the index entries of a group for up to two digests, as a list of bucket, field, bucket, field. A digest of
--- `false` is skipped.
+-- Returns the index entries of a group for up to two digests, as a list of hash key, field, hash key, field. A digest
+-- of `false` is skipped.
 local function entriesOf(id, first, second)
   local entries = {}
   for _, digest in ipairs({first, second}) do
