@@ -43,12 +43,12 @@ export default defineConfig(({ mode }) => {
       isolate: false,
     }),
     project("long", { include: [LONG, ...MATRICES], provide: { matrixShare: "the rest" }, isolate: false }),
-    // These two projects run together, after all other projects. The tests of faults mostly wait for failovers. The
-    // attacks measure the CPU time and memory of single processes.
+    // The faults put load on Redis and wait for failovers. The attacks measure the CPU time and memory of a process. A
+    // short run saves time by running both together. A whole run measures more precisely, so it separates them.
     project("faults", {
-      include: isShort ? ["test/faults/{events,history}.test.ts"] : ["test/faults/*.test.ts"],
+      include: isShort ? ["test/faults/{events,history*}.test.ts"] : ["test/faults/*.test.ts"],
       provide: { isShort },
-      maxWorkers: 3,
+      maxWorkers: isShort ? 3 : 1,
       disableConsoleIntercept: true,
       sequence: { groupOrder: 1 },
     }),
@@ -56,10 +56,10 @@ export default defineConfig(({ mode }) => {
       include: [ATTACKS],
       provide: { isShort },
       testTimeout: 400_000,
-      maxWorkers: 3,
+      maxWorkers: isShort ? 3 : 2,
       // Number of attacks that run at the same time, if the suite is concurrent.
       maxConcurrency: 8,
-      sequence: { groupOrder: 1 },
+      sequence: { groupOrder: isShort ? 1 : 2 },
     }),
     // The first compilation by Go takes minutes.
     project("go", { include: ["test/go/*.test.ts"], testTimeout: 900_000 }),

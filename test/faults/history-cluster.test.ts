@@ -1,0 +1,3 @@
+import { describeFaultsOn } from "./stage/promises.ts";
+
+describeFaultsOn("a Cluster");
