@@ -10,8 +10,8 @@ export const MAX_MESSAGE_BYTES = 1024 * 1024;
 export const MAX_OPEN_MESSAGE_BYTES = 4096;
 
 /**
- * The maximum number of waiting and running calls. A waiting call uses about 20 KB. A worker completes this many calls
- * in about a second.
+ * The maximum number of waiting and running calls. A waiting call uses about 20 KB of memory. A worker completes
+ * `MAX_CALLS` calls in about a second.
  */
 export const MAX_CALLS = 16_384;
 
@@ -20,8 +20,8 @@ export const MAX_KEY_REQUESTS = 4096;
 
 /**
  * The maximum number of open streams, and their maximum lifetime in milliseconds. Streams are WatchEvents, Watch of the
- * health service, reflection, and calls without an API token whose body arrives slowly. If a stream of Watch ends, gRPC
- * clients call Watch again.
+ * health service, reflection, and calls that have no API token and whose body arrives slowly. If a stream of Watch
+ * ends, gRPC clients call Watch again.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };
 

@@ -79,7 +79,7 @@ export interface EventCursor extends EventPosition {
 
 export interface EventPage {
   readonly events: readonly FeedEvent[];
-  /** The position after the page, which may advance even if the page is empty. */
+  /** The position after the page. The position may advance even if the page is empty. */
   readonly next: EventPosition;
   /** Whether the next page may have events. False if no event exists yet after this page. */
   readonly hasMore: boolean;

@@ -27,8 +27,8 @@ export const MAX_STORE_CALL_MS = 60_000;
  *
  * Every method throws `StoreUnavailable` if the store does not answer in time, and `RecordUnreadable` if a stored
  * record cannot be read. If a change fails with `StoreUnavailable`, the change may have been committed before the
- * error, but is never committed after the error. If it fails with `TooFewReplicas`, the change is committed, but too
- * few replicas confirmed it. After any other error, the change is not committed.
+ * error, but is never committed after the error. If a change fails with `TooFewReplicas`, the change is committed, but
+ * too few replicas confirmed it. After any other error, the change is not committed.
  */
 export interface UserGroupStore {
   /** Returns the group with the id, and changes nothing. @throws UserGroupNotFound */
@@ -149,11 +149,11 @@ export interface UserGroupAdminStore {
    * Imports groups, each atomically and independently, and returns the outcomes in the order of the groups. A group
    * that has the imported values does not change, so an import can be repeated.
    *
-   * If the token of an existing group is younger than the snapshot, the group keeps this token. Otherwise the group
-   * gets the imported token, and the time of the snapshot becomes the creation time of the token. If
-   * `replaceNewerTokens` is true, the imported token also replaces a younger token, and gets the creation time of the
-   * younger token. If another group has the imported token, as its current token or in its grace period, the import of
-   * this group fails. A suspended group keeps its suspension and its `expireTime`.
+   * If the token of an existing group is younger than `snapshotTime`, the group keeps this token. Otherwise the group
+   * gets the imported token, and `snapshotTime` becomes the creation time of the token. If `replaceNewerTokens` is
+   * true, the imported token also replaces a younger token, and gets the creation time of the younger token. If another
+   * group has the imported token, as its current token or in its grace period, the import of this group fails. A
+   * suspended group keeps its suspension and its `expireTime`.
    *
    * @param groups no two groups may have the same id or the same token
    */
@@ -168,10 +168,11 @@ export interface UserGroupAdminStore {
 /**
  * The outcome of the import of a group, and the names of its changed fields.
  *
- * - `token-newer`: the group kept its token, because the token is younger than the snapshot. The group has all other
+ * - `token-newer`: the group kept its token, because the token is younger than `snapshotTime`. The group has all other
  *   imported values.
- * - `suspended`: the group was already suspended, and kept its suspension and its `expireTime`. At least one of the two
- *   differs from the import. If the token of the group is younger than the snapshot, the group also kept the token.
+ * - `suspended`: the group was already suspended, and kept its suspension and its `expireTime`. The suspension or the
+ *   `expireTime` differs from the import. If the token of the group is younger than `snapshotTime`, the group also kept
+ *   its token.
  */
 export type ImportOutcome =
   | {
@@ -220,9 +221,9 @@ export interface EnvironmentStore {
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
 
   /**
-   * Deletes an environment. If it has user groups, the first call needs `force`. After the first call, all tokens are
-   * invalid, look-ups do not find the environment, and changes in it fail. Each call deletes a limited number of
-   * groups. Repeat the call until the result is 0. Also repeat a call that failed. The audit trail stays.
+   * Deletes an environment. If the environment has user groups, the first call needs `force`. After the first call, all
+   * tokens are invalid, look-ups do not find the environment, and changes in it fail. Each call deletes a limited
+   * number of groups. Repeat the call until the result is 0. Also repeat a call that failed. The audit trail stays.
    *
    * @returns the number of remaining groups. 0 if the environment is deleted
    * @throws EnvironmentNotFound if the environment does not exist or is already deleted; EnvironmentNotEmpty
@@ -252,7 +253,7 @@ export interface AuditStore {
   list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<FeedEvent>>;
 }
 
-/** The feed of events, which are events of the audit trail. The feed throws the errors of a `UserGroupStore`. */
+/** A feed of the events of the audit trail. The feed throws the errors of a `UserGroupStore`. */
 export interface EventStore {
   /**
    * Reads up to `size` events in the order of their ids, in one round trip. The event of a later change has a higher

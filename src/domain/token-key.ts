@@ -49,12 +49,12 @@ export interface TokenKeyStore {
   reencrypt(environment: Environment, page: PageRequest, by: ChangeBy | undefined): Promise<Reencryption>;
 
   /**
-   * Retires a key: records that no data is encrypted with the key. Before that, searches for data that needs the key.
-   * The search takes at most a few seconds.
+   * Searches for data that needs a key, for at most a few seconds. If no data needs the key, retires the key: records
+   * that no data is encrypted with the key.
    *
    * @param since the start of the checked period, in milliseconds since 1970. The end of the period is now
-   * @throws TokenKeyInUse if a process used the key in this period or in the 30 s before it; if data needs the key; or
-   *   if the key is the first key of this process
+   * @throws TokenKeyInUse if a process used the key in this period or in the 30 s before this period; if data needs the
+   *   key; or if the key is the first key of this process
    */
   retire(keyId: string, since: number): Promise<void>;
 }

@@ -100,7 +100,7 @@ export function randomBase62(length: number): string {
   let text = "";
   while (text.length < length) {
     for (const byte of randomBytes(length)) {
-      // 248 is the largest multiple of 62 in a byte. Higher bytes would favor the first characters of the alphabet.
+      // Skip bytes from 248, the largest multiple of 62 below 256. They would favor the first eight characters.
       if (byte < 248 && text.length < length) text += BASE62[byte % 62];
     }
   }

@@ -115,11 +115,12 @@ export interface ImportedUserGroup extends NewUserGroup {
 export interface ImportOptions {
   readonly mode: ImportMode;
   /**
-   * The time at which the groups were read from the source system, or an earlier time, in milliseconds since 1970. It
-   * becomes the creation time of imported tokens, except if an imported token replaces a younger token.
+   * The time at which the groups were read from the source system, or an earlier time, in milliseconds since 1970. This
+   * time becomes the creation time of imported tokens. But an imported token that replaces a younger token gets the
+   * creation time of the younger token.
    */
   readonly snapshotTime: number;
-  /** Whether imported tokens also replace tokens that are younger than the snapshot. */
+  /** Whether imported tokens also replace tokens that are younger than `snapshotTime`. */
   readonly replaceNewerTokens: boolean;
   /** The grace period of a replaced token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;

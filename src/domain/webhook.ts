@@ -214,8 +214,8 @@ export interface DeliveryStore {
 
   /**
    * Writes an `api_token.expiring` event, and returns true. The event says that the API token expires within `days`
-   * days. If the API token no longer has this expiry time, writes no event and returns false. If an earlier event has
-   * already reported this expiry time with `days` days or fewer, also writes no event and returns false.
+   * days. If the API token no longer has this expiry time, or if an earlier event reported this expiry time for `days`
+   * days or fewer, writes no event and returns false.
    */
   noteExpiry(
     environment: Environment,
