@@ -5,7 +5,7 @@ export const SAMPLE_MS = 10_000;
 
 const SAMPLES = 360;
 
-/** The maximum number of environments with separate columns. The others have fewer calls, and share columns. */
+/** The maximum number of environments with a separate scope. All other environments share `OTHER_ENVIRONMENTS`. */
 export const MAX_ENVIRONMENTS = 24;
 
 /**
@@ -202,8 +202,8 @@ export class History {
   }
 
   /**
-   * Moves the end of the hour to a slot, and clears the slots between the old end and the new end. If the clock was set
-   * back by more than `MAX_STEP_BACK` intervals, removes all samples first.
+   * Makes a later slot the last slot of the hour, and clears the slots after the previous last slot. If the clock was
+   * set back by more than `MAX_STEP_BACK` intervals, removes all samples first.
    */
   #advance(slot: number): void {
     if (slot < this.#last - MAX_STEP_BACK) {

@@ -12,7 +12,7 @@ import {
   type Values,
 } from "./history.ts";
 
-/** The maximum number of environments that are counted separately in an interval. The others share one count. */
+/** The maximum number of environments with separate counts in an interval. Other environments share one count. */
 const MAX_COUNTED = 1000;
 
 /** The delay of a sample after its interval, in milliseconds, because timers may fire a millisecond early. */

@@ -211,8 +211,9 @@ export function authorizeAgain(
 /**
  * Creates the function that returns the caller of a request. When the worker is busy, the groups of callers take turns.
  * Each environment is a group, and its API tokens take turns within the group. So an environment with many API tokens
- * does not get more turns. `ADMIN_TOKEN` is a separate group. If the API token is missing or unknown, the caller is the
- * client address. All client addresses share one group, so many addresses do not delay environments.
+ * gets no more turns than an environment with one. `ADMIN_TOKEN` is a separate group. If the API token is missing or
+ * unknown, the caller is the client address. All client addresses share one group, so many addresses do not delay
+ * environments.
  */
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {

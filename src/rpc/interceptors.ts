@@ -125,7 +125,7 @@ async function* passOn<T>(
   }: { observation: Observation; req: Pick<StreamRequest, "signal">; shutdownSignal: AbortSignal },
 ): AsyncIterable<T> {
   const { signal } = req;
-  // If the reader stops early, this error remains. The reader stops early only if the client has disconnected.
+  // The reader stops before the last message only if the client has disconnected. `error` then keeps this value.
   let error: ConnectError | undefined = new ConnectError("the client disconnected", Code.Canceled);
   try {
     yield* messages;

@@ -78,7 +78,7 @@ export class Observation {
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
     if (!hasLine) logger.debug(fields, isFault ? "call failed" : error ? "call refused" : "call");
-    // This code usually means that Redis is down. Most outages of Redis end without the help of an operator.
+    // Only warn: this code usually means that Redis is down, and most outages end without an operator's help.
     else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
     else logger.error(fields, "call failed");
   }

@@ -102,7 +102,7 @@ export class DeliveryEngine {
     setMaxListeners(0, this.aborted.signal);
   }
 
-  /** Stops polling. Aborts deliveries that are in flight after `CLOSE_MS`. Another worker repeats them. */
+  /** Stops polling. After `CLOSE_MS`, aborts the deliveries in flight. Another worker repeats these deliveries. */
   async close(): Promise<void> {
     this.closing.abort();
     const timer = setTimeout(() => this.aborted.abort(), CLOSE_MS);

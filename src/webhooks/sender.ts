@@ -17,8 +17,8 @@ export const MAX_ANSWER_BYTES = 4096;
 const BODY_MS = 1000;
 
 /**
- * The maximum number of informational responses (1xx). If the endpoint sends more of them, the service closes the
- * connection.
+ * The maximum number of informational responses (1xx). If the endpoint sends more of these responses, the service
+ * closes the connection.
  */
 const MAX_INFORMATION = 10;
 
@@ -49,7 +49,7 @@ export interface SenderOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** A failure before a response arrived. The outcome of the failure is known. */
+/** A failure before a response arrived. `outcome` is the class of the failure. */
 class SendFailure extends Error {
   readonly outcome: DeliveryOutcome;
   constructor(outcome: DeliveryOutcome) {
@@ -145,7 +145,7 @@ export class Sender {
     { ended, until }: Limit,
   ): Promise<number> {
     ended.throwIfAborted();
-    // If the process was stopped and resumed, it can reach this line after the timeout, but before the timer fires.
+    // After a stopped process resumes, it can reach this line after the timeout, but before the timer fires.
     if (performance.now() > until) throw new SendFailure("timeout");
     const isPlain = url.startsWith("http:");
     return new Promise((resolve, reject) => {

@@ -19,7 +19,10 @@ import { Collector, type CollectorTls, type OnLost } from "./collector.ts";
 
 const CALLERS_PER_SECOND = 1000;
 
-/** The maximum number of spans of unauthenticated calls per second. It leaves room in the queue for other calls. */
+/**
+ * The maximum number of spans of unauthenticated calls per second. The limit leaves room in the queue for the
+ * spans of other calls.
+ */
 const UNAUTHENTICATED_PER_SECOND = 10;
 
 /** The maximum number of spans for the round trips of one call. An import makes thousands of round trips. */
@@ -63,7 +66,7 @@ class SpanRate {
   #left: number;
   #since = performance.now();
 
-  /** @param perSecond the maximum number of spans per second. A burst can have the same number of spans */
+  /** @param perSecond the maximum number of spans per second, and of a burst */
   constructor(perSecond: number) {
     this.#perSecond = perSecond;
     this.#left = perSecond;

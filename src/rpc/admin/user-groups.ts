@@ -85,7 +85,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       return {};
     }),
 
-    /** Before a page with tokens is returned, the audit trail stores an event. If this fails, the call fails. */
+    /** Stores an audit event before it returns a page with tokens. If the event cannot be stored, the call fails. */
     exportUserGroups: inEnvironment(async (environment, request, call) => {
       const { includeTokens } = request;
       const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
@@ -101,7 +101,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       };
     }),
 
-    /** The call succeeds even if some groups cannot be imported. The results contain an error for each of them. */
+    /** Succeeds even if some groups cannot be imported. The results contain an error for each of these groups. */
     importUserGroups: inEnvironment(async (environment, request, call) => {
       requireDifferent(request.userGroups);
       const given = request.userGroups.map((group) => ({
