@@ -80,7 +80,7 @@ app.post("/session", ofThisPage, async (req, res) => {
     viewerId: viewer,
     // The session contains these properties of the group, so the page can read them. Do not add secret properties.
     propertyKeys: ["plan", "seats"],
-    // A short lifetime, so that you can watch the renewal. The default is 10 minutes.
+    // The lifetime is short, so that you can watch the renewal. The default is 10 minutes.
     ttl: { seconds: 60n },
   });
   res.set("Cache-Control", "no-store").json({ session: created.session });

@@ -14,8 +14,8 @@ import (
 const maxAnswerBytes = 64 << 20
 
 // wholeAnswers is an HTTP client that reads each unary response completely before connect processes the response.
-// connect itself does not limit the size of error responses, so wholeAnswers limits the size of all responses. connect
-// itself reports a broken connection with one of several codes. wholeAnswers always reports it as unavailable.
+// connect does not limit the size of error responses, so wholeAnswers limits the size of all responses. For a broken
+// connection, connect reports one of several codes, but wholeAnswers always reports the code unavailable.
 type wholeAnswers struct{ client connect.HTTPClient }
 
 func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {

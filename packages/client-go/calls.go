@@ -62,7 +62,7 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			}
 			deadline, _ := ctx.Deadline()
 			if pause >= time.Until(deadline) || !sleep(ctx, pause) {
-				// The error of this attempt must not report that nothing was changed.
+				// If an earlier attempt may have changed something, do not report that nothing was changed.
 				if uncertain != nil && isRefused(failed) {
 					return nil, uncertain
 				}
@@ -72,8 +72,8 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingClient adds a request id and the API token to a stream. It sets no time limit, and it does not repeat a
-// broken stream: WatchEvents opens a new stream.
+// WrapStreamingClient adds a request id and the API token to a stream. WrapStreamingClient sets no time limit and
+// does not replace a broken stream. WatchEvents opens a new stream instead.
 func (c *calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		stream := next(ctx, spec)

@@ -107,8 +107,8 @@ func isTemporary(err error) bool {
 	case connect.CodeUnavailable, connect.CodeResourceExhausted, connect.CodeDeadlineExceeded, connect.CodeAborted:
 		return true
 	case connect.CodeCanceled, connect.CodeUnknown, connect.CodeInternal, connect.CodeInvalidArgument:
-		// If the error has no ErrorInfo, the service did not send the error. In this case, the stream broke. connect
-		// reports a broken message as an invalid argument.
+		// If the error has no ErrorInfo, the service did not send the error, and the stream broke. connect reports a
+		// broken message as an invalid argument.
 		return InfoOf(err) == nil && errors.As(err, new(*connect.Error))
 	default:
 		return false

@@ -25,7 +25,7 @@ const TEMPORARY: ReadonlySet<Code> = new Set([
   Code.Aborted,
 ]);
 
-/** An error with one of these codes can mean that the connection broke, unless the service sent the error. */
+/** If the service did not send an error with one of these codes, the error can mean that the connection broke. */
 const BROKEN: ReadonlySet<Code> = new Set([...TEMPORARY, Code.Canceled, Code.Unknown, Code.Internal]);
 
 /** Options of `watchEvents`. */

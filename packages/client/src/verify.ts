@@ -91,7 +91,7 @@ export interface VerifiedViewerSession {
    * the header `Origin` of requests.
    */
   readonly origin: string | undefined;
-  /** Properties of the group, chosen by `property_keys` of CreateViewerSession. */
+  /** The properties of the group that `property_keys` of CreateViewerSession selected. */
   readonly properties: { readonly [key: string]: unknown };
   /** The additional claims that the back end has chosen: the content of the claim `ext`. */
   readonly claims: { readonly [name: string]: unknown };
