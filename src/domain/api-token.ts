@@ -83,8 +83,8 @@ export interface ApiTokenKey {
 }
 
 /**
- * A store of API tokens. It throws the errors of a `UserGroupStore`. It commits every change and its audit events in
- * one atomic step, and reports the change to every `RevocationListener`.
+ * A store of API tokens. The store throws the errors of a `UserGroupStore`. The store commits every change and its
+ * audit events in one atomic step, and reports the change to every `RevocationListener`.
  */
 export interface ApiTokenStore {
   /**
@@ -126,10 +126,10 @@ export interface ApiTokenStore {
    * them.
    *
    * If `issued` is true, also revokes each API token that this API token created or rotated, directly or through other
-   * API tokens. These other API tokens may already be revoked or expired. The API token of `id` need not exist. The
-   * call revokes this API token first, and the others in steps after it. Until five seconds after the last step, API
-   * tokens of the environment cannot create or rotate API tokens. If the call fails, a repeated call revokes the
-   * remaining API tokens.
+   * API tokens. The call finds an API token even if the API token that created or rotated it is revoked or expired, or
+   * if the API token of `id` does not exist. The call first revokes the API token of `id`, and then the other API
+   * tokens in steps. Until five seconds after the last step, API tokens of the environment cannot create or rotate API
+   * tokens. If the call fails, a repeated call revokes the remaining API tokens.
    *
    * @throws ApiTokenNotFound if the call found no API token to revoke
    */

@@ -20,7 +20,7 @@ describe("the name of an environment", () => {
     ...[".", "..", "./Customer", "../Testing", ".acme"],
   ])("may not be %j", (text) => expect(parseEnvironmentName(text)).toBeUndefined());
 
-  it("has a different path for every name and tag", () => {
+  it("and its tag have a path that no other name or tag has", () => {
     const texts = ["a", "a/Customer", "a/Testing", "a.Customer", "aCustomer", "A"];
     const paths = texts.map((text) => environmentPath(parseEnvironmentName(text) ?? { name: "", tag: undefined }));
     expect(new Set(paths).size).toBe(texts.length);

@@ -112,7 +112,7 @@ export interface UserGroupAdminStore {
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
   /**
-   * Suspends a group atomically. If the group is already suspended, replaces the values of its suspension, except
+   * Suspends a group atomically. If the group is already suspended, replaces the values of its suspension, but keeps
    * `suspendTime`. If the values are equal, nothing changes. Every call that begins after this call has returned finds
    * the group suspended.
    *

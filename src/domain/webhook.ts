@@ -197,9 +197,9 @@ export interface DeliveryStore {
   /** Claims the lease. Returns undefined if another worker has the lease, or if no delivery may start now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
-   * Stores the result of one step of a delivery. A step without a failed attempt moves the cursor, except if another
-   * call has moved the cursor in the meantime. If all attempts have failed for `DISABLE_AFTER_MS`, disables the
-   * webhook, and writes an audit event.
+   * Stores the result of one step of a delivery. A step without a failed attempt moves the cursor. But if another call
+   * has moved the cursor in the meantime, this call does not move the cursor. If all attempts have failed for
+   * `DISABLE_AFTER_MS`, disables the webhook, and writes an audit event.
    *
    * @returns the webhook after the change. Undefined if the worker no longer holds the lease
    */
