@@ -131,6 +131,6 @@ function groupFields({ principal, input }: CallContext, output: Message | undefi
   const response = output as NamesGroup | undefined;
   const byId = request?.group?.case === "userGroupId" ? request.group.value : undefined;
   const id = request?.userGroupId ?? byId ?? response?.userGroup?.providedId ?? response?.providedId;
-  // If the id is longer, validation has refused the request. So omit the id.
+  // Validation refuses a request with a longer id, so omit such an id.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

@@ -2,7 +2,7 @@ import { sharedResult } from "../domain/shared-result.ts";
 import type { ReadyKind, StoreProbe } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 
-/** The time for which the result of a check is reused, in milliseconds. Short, so that probes detect an outage soon. */
+/** How long a result is reused, in milliseconds. The time is short, so that probes detect an outage soon. */
 export const PROBE_KEPT_MS = 100;
 
 interface ReadinessDeps {

@@ -22,8 +22,8 @@ const FIRST_RETRY_MS = 5000;
 const MAX_RETRY_MS = HOUR_MS;
 
 /**
- * The duration of the last part of the lease, in milliseconds. No attempt begins in this part. It is longer than an
- * attempt, which can take `DELIVERY_TIMEOUT_MS`.
+ * The duration of the last part of the lease, in milliseconds. No attempt begins in this part. This part is longer than
+ * an attempt, which can take `DELIVERY_TIMEOUT_MS`.
  */
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 

@@ -19,9 +19,9 @@ import { MISSED_TYPE } from "./payload.ts";
 
 /*
  * A change writes no data for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
- * their environment. If the worker finds such a webhook, it claims the lease of the webhook. Then it sends the events
- * after the cursor one by one. After each event, the worker moves the cursor and extends the lease. After a failure,
- * the worker releases the lease. When the backoff is over, any worker can claim the lease again.
+ * their environment. If the worker finds such a webhook, the worker claims the lease of the webhook. Then the worker
+ * sends the events after the cursor one by one. After each event, the worker moves the cursor and extends the lease.
+ * After a failure, the worker releases the lease. When the backoff is over, any worker can claim the lease again.
  */
 
 /** The minimum time between two polls, in milliseconds. */
@@ -45,8 +45,8 @@ const READ_AT_ONCE = 16;
 const PAGE_SIZE = 1000;
 
 /**
- * While `MAX_ACTIVE` deliveries are in flight, a delivery releases its lease after this time, in milliseconds. Another
- * webhook then gets a turn.
+ * While `MAX_ACTIVE` deliveries are in flight, a delivery releases its lease after this time, in milliseconds. The
+ * worker can then deliver to another webhook.
  */
 const TURN_MS = 5000;
 

@@ -13,7 +13,7 @@ export const EVENTS_PAGE = 200;
 
 /**
  * Limits the number of event streams of this worker, and reads new events for the streams. Streams that wait at the
- * same position share one read per interval. A stream that is behind reads from the store by itself.
+ * same position share one read per interval. A stream does not use this class for events that already exist.
  */
 export class EventWatchers {
   readonly #store: EventStore;
