@@ -138,26 +138,27 @@ const overloaded = serviceError(Code.ResourceExhausted, "OVERLOADED", { retryAft
 const unreachable = nodeError("ECONNREFUSED", Code.Unavailable);
 
 it.each([
-  ["the connection broke before", [broken, notMade, notMade], broken],
-  ["the store may have made a change before", [notMade, unknown, notMade], unknown],
-  ["the connection broke before an overload", [broken, overloaded, overloaded], broken],
-  ["no attempt reached the store", [unreachable, overloaded, notMade], notMade],
-  ["the last error says nothing about the change", [broken, notMade, unreachable], unreachable],
-])(
-  "retrying does not report that nothing was changed if an attempt may have made the change: %s",
-  async (_, errors, thrown) => {
-    const left = [...errors];
-    const fail = () => async () => {
-      throw left.shift();
-    };
-    const options = { transport: { interceptors: [retrying({ maxTries: errors.length }), fail] } };
-    const groups = createClient(
-      UserGroupService,
-      createRouterTransport(() => {}, options),
-    );
-    await expect(groups.getUserGroup({ userGroupId: "acme" })).rejects.toBe(thrown);
-  },
-);
+  ["the broken connection, if the later attempts changed nothing", [broken, notMade, notMade], broken],
+  ["the possible change, if the last attempt changed nothing", [notMade, unknown, notMade], unknown],
+  ["the broken connection, if the later attempts failed because of overload", [broken, overloaded, overloaded], broken],
+  ["the last attempt, if no attempt can have made a change", [unreachable, overloaded, notMade], notMade],
+  [
+    "the last attempt, if its error does not report that nothing was changed",
+    [broken, notMade, unreachable],
+    unreachable,
+  ],
+])("retrying throws the error of %s", async (_, errors, thrown) => {
+  const left = [...errors];
+  const fail = () => async () => {
+    throw left.shift();
+  };
+  const options = { transport: { interceptors: [retrying({ maxTries: errors.length }), fail] } };
+  const groups = createClient(
+    UserGroupService,
+    createRouterTransport(() => {}, options),
+  );
+  await expect(groups.getUserGroup({ userGroupId: "acme" })).rejects.toBe(thrown);
+});
 
 it.each([
   ["an unknown token", serviceError(Code.NotFound, "TOKEN_NOT_FOUND")],

@@ -61,8 +61,8 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
         if (mayBeExecuted(error)) uncertain = error;
         const failure = isRefused(error) ? (uncertain ?? error) : error;
         if (tries >= maxTries || request.signal.aborted) throw failure;
-        // If no time remains for another attempt, throw the error of an attempt. This error contains more information
-        // than "deadline exceeded".
+        // If no time remains for another attempt, throw the error of an attempt, because this error contains more
+        // information than "deadline exceeded".
         const leftMs = endsAt - performance.now() - pauseMs;
         if (leftMs < 1) throw failure;
         await timers.setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
