@@ -1,4 +1,4 @@
-// The dashboard host. Another company can run it. This file shows two ways to check a viewer session, `ask` and
+// The dashboard host. Another company can run this host. This file shows two ways to check a viewer session, `ask` and
 // `verify`. Use one of them.
 import {
   Code,

@@ -33,7 +33,7 @@ type publishedKeys struct {
 	client *http.Client
 	now    func() time.Time
 
-	// The mutex protects the fields below. It is not locked while a request reads the keys.
+	// The mutex protects the fields below. The mutex is not locked while a request reads the keys.
 	mutex sync.Mutex
 	keys  map[string]*ecdsa.PublicKey
 	// readAt is the time of the last successful read. triedAt and failure are the time and the error of the last attempt.
