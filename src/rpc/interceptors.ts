@@ -86,7 +86,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
 
 const identity = (error: unknown) => error;
 
-/** Authenticates the API token again. Returns true if a new environment has replaced its deleted environment. */
+/** Authenticates again. Returns true if a new environment has replaced the deleted environment of the API token. */
 async function lookUpAgain(authenticator: InterceptorDeps["authenticator"], call: CallContext): Promise<boolean> {
   const { environment } = call.caller;
   if (!environment) return false;

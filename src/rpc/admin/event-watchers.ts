@@ -13,7 +13,7 @@ export const EVENTS_PAGE = 200;
 
 /**
  * Limits the number of event streams of this worker, and reads new events for the streams. Streams that wait at the
- * same position share one read per interval. A stream does not use this class for events that already exist.
+ * same position share one read per interval. If `hasMore` is true, the stream reads the next page itself.
  */
 export class EventWatchers {
   readonly #store: EventStore;
