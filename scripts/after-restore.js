@@ -36,7 +36,7 @@ if (events.length === 0) {
 // the same time stay in the reversed order.
 events.reverse().sort((one, other) => Date.parse(one.createTime) - Date.parse(other.createTime));
 
-/** Returns the methods of the events of each id, the oldest first. */
+/** Returns a map from each id in `field` to the methods of its events, the oldest first. */
 function methodsBy(field) {
   const found = new Map();
   for (const event of events) {
@@ -52,7 +52,7 @@ function methodsBy(field) {
   return found;
 }
 
-/** Quotes any text as one word of a shell. */
+/** Quotes a text as one word for the shell. */
 const quoted = (word) => `'${word.replaceAll("'", "'\\''")}'`;
 const write = (command) => console.log(`${command} || [ $? -eq 3 ]`);
 const ENV = `--env ${quoted(environment)}`;

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { licensesOf } from "./licenses.js";
 
-/** The files of the page `/docs/`, except openapi.json. */
+/** The folder with the script and the style sheet of the page `/docs/`. */
 const SWAGGER_UI = "node_modules/swagger-ui-dist";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -21,7 +21,7 @@ const COMMON = {
   format: "esm",
   logLevel: "warning",
   write: false,
-  // Minified code is faster to parse. Stack traces stay readable, because names are kept and lines are short.
+  // Node parses minified code in less time. Stack traces stay readable, because names are kept and lines are short.
   minifySyntax: true,
   minifyWhitespace: true,
   lineLimit: 120,
@@ -43,7 +43,7 @@ export async function bundleService(outdir) {
     splitting: true,
     // Prefer ES modules, because esbuild removes unused code of ES modules.
     mainFields: ["module", "main"],
-    // The service does not use these modules. If this entry were missing, esbuild would write a file for each of them.
+    // The service does not use these modules. Without this entry, esbuild writes a file for each of these modules.
     external: ["./getMachineId-*"],
     sourcemap: true,
     banner: { js: REQUIRE },
@@ -101,7 +101,7 @@ async function bundleCommandLine(outdir) {
     ...COMMON,
     entryPoints: { ugs: "packages/cli/src/main.ts" },
     outdir,
-    // The source map is only for collecting the licences.
+    // Only `licensesOf` reads the source map.
     sourcemap: "external",
     banner: { js: `#!/usr/bin/env node\n${REQUIRE}` },
   });
@@ -119,7 +119,7 @@ async function bundleConsole(outdir) {
     jsx: "automatic",
     jsxImportSource: "preact",
     minify: true,
-    // The source map is only for collecting the licences.
+    // Only `licensesOf` reads the source map.
     sourcemap: "external",
   });
   return outputFiles;

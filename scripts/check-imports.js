@@ -5,10 +5,10 @@ import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * Each rule has a folder and a list of paths. The files of the folder may import these paths. They may also import each
- * other. A path is a folder, a file or an npm package. `FOLDER/*` means the files in a folder, but not the files in its
- * subfolders. If several rules match a file, the rule with the longest folder applies. If no rule matches a file, the
- * file may import any path. Tests may import any path as well, except the tests of the transport.
+ * Each rule has a folder and a list of paths. The files of the folder may import these paths and each other. A path is
+ * a folder, a file or an npm package. `FOLDER/*` means the files in a folder, but not the files in its subfolders. If
+ * several rules match a file, the rule with the longest folder applies. If no rule matches a file, the file may import
+ * any path. These rules do not apply to tests.
  */
 const RULES = [
   ["src/domain", "ipaddr.js"],

@@ -9,7 +9,7 @@ const QUOTES = "scripts/licenses.js";
 const EXTENSIONS = /\.(?:[jt]sx?|mjs|py|go|lua|proto|md|ya?ml|sh|css|html|conf|service)$/;
 const GENERATED = /(?:^|\/)gen\/|_pb2?\.|\.pb\.go$|\.connect\.go$|^proto\/(?:buf|google|grpc)\//;
 
-/** Matches the white space between two words. If it contains a line break, the start of a comment can follow. */
+/** Matches the white space between two words. After a line break, a comment marker such as `//` can follow. */
 const GAP = String.raw`(?:[ \t]+|[ \t]*\n[ \t]*(?:(?:\/\/+|\*|#+|--+|>)[ \t]+)?)`;
 
 const phrases = readFileSync("scripts/words.txt", "utf8")

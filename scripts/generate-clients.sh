@@ -12,7 +12,7 @@ PATH="$PWD/$python/bin:$PATH" buf generate --template packages/client-python/buf
 bash scripts/name-go-module.sh
 buf generate --template packages/client-go/buf.gen.yaml
 
-# The gate compares these digests, because the gate has no generators.
+# The gate has no generators. It compares these digests with the digests of the current sources.
 for package in packages/client-python packages/client-go; do
   find proto/usergroup proto/google "$package/buf.gen.yaml" -type f | LC_ALL=C sort | xargs sha256sum >"$package/generated-from.sha256"
 done

@@ -1,6 +1,6 @@
 // Writes the settings from the table in src/config/settings.ts into three files. README.md gets a table. deno.json gets
-// the variables that Deno may read. The Helm chart gets the permitted values. Node 20 does not run TypeScript, so this
-// script bundles src/config/settings.ts first.
+// the variables that Deno may read. The Helm chart gets the names that its `settings` may contain. Node 20 does not run
+// TypeScript, so this script bundles src/config/settings.ts first.
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -30,8 +30,8 @@ const names = Object.keys(SETTINGS).map((name) => `          "${name}"`);
 await rewrite("deno.json", /(?<="env": \{\s*"allow": \[\n)[^\]]*?(?=\n *\])/, names.join(",\n"));
 
 /**
- * Settings that the values of the chart may not contain. The chart itself sets some of these settings. The other
- * settings are credentials, which belong in a Secret.
+ * Settings that are not allowed in `settings` of the chart's values. The chart itself sets some of these settings.
+ * The other settings are credentials, which belong in a Secret.
  */
 const NOT_IN_VALUES = new Set([
   ...["HOST", "PORT", "METRICS_PORT", "SHUTDOWN_TIMEOUT", "SHUTDOWN_DELAY", "REDIS_URL", "MIN_REPLICAS_ACK"],

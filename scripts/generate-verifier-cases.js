@@ -1,6 +1,6 @@
 // Writes test/fixtures/viewer-sessions.json. The file contains valid and invalid viewer sessions for the tests of
-// verifiers. The keys are only for these tests. ECDSA gives another signature each time that it signs the same data. So
-// the script reuses the signatures of the existing file, and unchanged cases stay the same.
+// verifiers. The keys are only for these tests. Each ECDSA signature of the same data is different. So the script reuses
+// the signatures of the existing file, and unchanged cases stay the same.
 import { createECDH, createHash, createPrivateKey, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -117,12 +117,12 @@ refused("wrong-issuer", "an issuer with an extra slash", withClaims({ iss: `${IS
 refused("wrong-issuer", "an issuer in another case", withClaims({ iss: ISSUER.replace("acme", "Acme") }));
 refused("wrong-audience", "another audience", withClaims({ aud: "reports" }));
 refused("wrong-audience", "an audience that starts with the expected audience", withClaims({ aud: `${AUDIENCE}2` }));
-refused("wrong-audience", "no audience", withClaims({ aud: "" }));
+refused("wrong-audience", "an empty audience", withClaims({ aud: "" }));
 refused("unknown-key", "a key that is not published", withHeaders({ kid: "a-third-key-of-the-tes" }));
 refused("unknown-key", "a published key of another type", withHeaders({ kid: RSA_KID }));
 refused(
   "wrong-signature",
-  "a signature by another key than the header names",
+  "a signature by a key that the header does not name",
   signed(head, base64url(JSON.stringify({ ...CLAIMS, jti: "j2" })), keys[OTHER_KID].key),
 );
 refused(
@@ -142,8 +142,8 @@ malformed("an empty string", "");
 malformed("a user group token", "ugt_0000000000000000000000000000000000000000");
 malformed("three letters separated by dots", "a.b.c");
 malformed("letters beyond ASCII", "é.é.é");
-malformed("two parts", `${head}.${payload}`);
-malformed("four parts", `${good}.${signature}`);
+malformed("a JWT with two parts", `${head}.${payload}`);
+malformed("a JWT with four parts", `${good}.${signature}`);
 malformed("a dot at the end", `${good}.`);
 malformed("an empty signature", `${head}.${payload}.`);
 malformed("a truncated signature", good.slice(0, -1));
@@ -160,7 +160,7 @@ malformed(
 );
 {
   // The lengths of the claims and of the header are one byte above a multiple of three. So the base64 of each part has
-  // unused bits, and would have padding.
+  // unused bits, and needs padding in standard base64.
   const spare = (text) => (text.length % 3 === 1 ? text : null);
   const long =
     spare(JSON.stringify(CLAIMS)) ??

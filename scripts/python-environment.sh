@@ -8,5 +8,5 @@ if cmp -s "$2" "$1/requirements.txt"; then exit; fi
 rm -rf "$1"
 python3 -m venv "$1"
 "$1/bin/pip" install --quiet --requirement "$2"
-# Comes last, so that an interrupted installation is repeated.
+# Copy the requirements last, so that the next run repeats an interrupted installation.
 cp "$2" "$1/requirements.txt"

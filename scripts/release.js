@@ -7,8 +7,8 @@
 // first build for all platforms takes about three minutes.
 //
 // The script needs helm, python3 and go. python3 downloads packages from PyPI, and go downloads modules from the Go
-// module proxy. The folder has no subfolders, like the page of a release. So SHA256SUMS can also check files that were
-// downloaded from that page.
+// module proxy. The folder has no subfolders, like the page of a release. So SHA256SUMS can also check the files that
+// users download from the page of the release.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -177,8 +177,8 @@ function sbom() {
     writeFileSync(join(tree, path, "package.json"), JSON.stringify(manifest));
   }
   cpSync(join(ROOT, "package-lock.json"), join(tree, "package-lock.json"));
-  // Do not use `npm sbom --omit=dev`: if both the service and a test tool need a package, npm omits the package.
-  // Instead, remove the test tools from the lock file first.
+  // `npm sbom --omit=dev` omits packages that both the service and a test tool need. So do not use this option. Remove
+  // the test tools from the lock file instead.
   run("npm", ["install", "--silent", "--package-lock-only", "--ignore-scripts", "--offline", "--no-audit"], tree);
   const args = ["sbom", "--package-lock-only", "--sbom-format=cyclonedx", "--sbom-type=application"];
   const document = JSON.parse(run("npm", args, tree).toString());
@@ -198,8 +198,8 @@ function checksums(prefix = "") {
 }
 
 /**
- * Requires that all packages have the same version, and that Go modules and the Terraform provider have published
- * names.
+ * Requires that all packages have the same version, and that Go modules and the Terraform provider have the names in
+ * release.json.
  */
 function requireSameVersions() {
   const found = {

@@ -26,9 +26,11 @@ node_password=${REDISCLI_AUTH-}
 read -ra client <<<"${REDIS_CLI-redis-cli}"
 unset REDISCLI_AUTH
 
-# The length of one pause, the time limit until the replicas have all data, and the time limit of the whole failover.
+# The length of one pause.
 pause_ms=2500
+# The time limit until all replicas have all data.
 step_seconds=5
+# The time limit of the whole failover.
 seconds=20
 
 # The arguments are PASSWORD HOST PORT WORD...
@@ -70,12 +72,12 @@ grep -q 'state=online' <<<"$replication" || fail "the master $old_host:$old_port
 
 say "pausing the changes of $old_host:$old_port"
 ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null || fail "$old_host:$old_port refuses CLIENT PAUSE"
-# Wait until all replicas have all data, because Sentinel may promote any of them. Repeat the pause during this time, so
-# that it does not end too early.
+# Wait until all replicas have all data, because Sentinel may promote any of them. Repeat the pause while waiting,
+# so that the pause does not end.
 until in_step; do
   if [ $SECONDS -ge $step_seconds ]; then
     ask_old CLIENT UNPAUSE >/dev/null || true
-    fail "a replica of $old_host:$old_port is behind; try again when it has caught up"
+    fail "a replica of $old_host:$old_port is behind; try again when the replica has all data"
   fi
   sleep 0.05
   ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null
@@ -89,7 +91,7 @@ new=$old
 while [ "$new" = "$old" ]; do
   [ $SECONDS -lt $seconds ] || fail "Sentinel chose no new master within $seconds s; the pause ends automatically, and $old_host:$old_port continues"
   sleep 0.1
-  # Repeat the pause until Sentinel has chosen the new master. If the pause ended before, the old master could
+  # Repeat the pause until Sentinel has chosen the new master. If the pause ended earlier, the old master could
   # acknowledge changes that the failover loses.
   ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null 2>&1 || true
   new=$(master 2>/dev/null) || new=$old
