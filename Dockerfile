@@ -1,12 +1,12 @@
 # syntax=docker/dockerfile:1
 FROM node:24-trixie-slim AS build
-# Use the version of the base image's Debian release.
+# Do not pin libjemalloc2: the Debian release of the base image determines its version.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends libjemalloc2 && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 COPY . .
-# The SBOM (CycloneDX) lists the packages in the bundles. LICENSES.txt contains their licences. npm creates no SBOM while a
-# package.json names a package that is not installed.
+# The SBOM (CycloneDX) lists the packages in the bundles. LICENSES.txt contains their licences. npm creates no SBOM if
+# a package.json names a package that is not installed. So delete devDependencies first.
 RUN npm ci --omit=dev --no-audit --no-fund \
   && npm run build \
   && npm pkg delete devDependencies --workspaces --include-workspace-root \
@@ -26,14 +26,14 @@ LABEL org.opencontainers.image.title="User Group Service" \
 WORKDIR /app
 # Root owns the files, so that the process cannot change its program.
 COPY --from=build --chown=0:0 /build/dist/ ./
-# With jemalloc, V8's garbage collector pauses calls for a third of the time.
+# With jemalloc, the pauses of V8's garbage collector are a third as long as with glibc.
 COPY --from=build --chown=0:0 /build/libjemalloc.so.2 /usr/lib/libjemalloc.so.2
 ENV LD_PRELOAD=libjemalloc.so.2
-# With more memory for new objects, a worker answers more calls over many HTTP/1.1 connections.
+# More memory for new objects increases the throughput of a worker with many HTTP/1.1 connections.
 ENV NODE_OPTIONS=--max-semi-space-size=32
 # The port must be reachable from outside the container. `ugs` calls the service in the same container.
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 UGS_URL=http://127.0.0.1:8080
-# Kubernetes can verify only for a numeric user that the user is not root.
+# The user is numeric, because Kubernetes cannot verify that a named user is not root.
 USER 65532:65532
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 \
