@@ -3,9 +3,7 @@ export interface Input {
   /** Name of the metric. The test uses the first series of the metrics page with this name and with `labels`. */
   readonly metric: string;
   readonly labels?: { readonly [label: string]: string };
-  /**
-   * Labels that are set on the series. If the metrics page has a label with the same name, the label here replaces it.
-   */
+  /** Labels that the test replaces. The series on the metrics page must have these labels. */
   readonly as?: { readonly [label: string]: string };
   readonly values: string;
 }
@@ -79,7 +77,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [handled("OK", "0x50 0+1x10"), handled("Unavailable", "0x55 0+1x5")],
   },
   {
-    ...{ alert: "UserGroupsHighErrorRate", when: "callers receive client errors", at: "2h" },
+    ...{ alert: "UserGroupsHighErrorRate", when: "nine of ten calls fail with INVALID_ARGUMENT", at: "2h" },
     series: [handled("OK", "0+10x120"), handled("InvalidArgument", "0+90x120")],
   },
   {
@@ -177,7 +175,11 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [started("0+600x60 36000+300x30")],
   },
   {
-    ...{ alert: "UserGroupsNoTraffic", when: "one call every ten seconds is followed by no calls", at: "70m" },
+    ...{
+      alert: "UserGroupsNoTraffic",
+      when: "one call every ten seconds is followed by ten minutes without calls",
+      at: "70m",
+    },
     series: [started("0+6x60 360x30")],
   },
   {
@@ -226,12 +228,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { labels: ["instance"] },
   },
   {
-    ...{ alert: "UserGroupsHighCpu", when: "timers are late", at: "25m" },
+    ...{ alert: "UserGroupsHighCpu", when: "the event loop lag is high", at: "25m" },
     series: [plain("nodejs_eventloop_lag_p99_seconds", "0.3x40")],
     fires: { labels: ["instance"] },
   },
   {
-    ...{ alert: "UserGroupsHighCpu", when: "two workers use one core", at: "25m" },
+    ...{ alert: "UserGroupsHighCpu", when: "two workers together use one core", at: "25m" },
     series: [
       ...[plain("process_cpu_seconds_total", "0+60x40"), plain("ugs_workers", "2x40")],
       plain("nodejs_eventloop_lag_p99_seconds", "0.011x40"),
@@ -252,7 +254,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { value: "15", labels: ["instance"] },
   },
   {
-    ...{ alert: "UserGroupsWorkersRestart", when: "a single process is restarted again and again", at: "5m" },
+    ...{ alert: "UserGroupsWorkersRestart", when: "a process restarts three times", at: "5m" },
     series: [plain("process_start_time_seconds", "100 200 300 400 400x20")],
     fires: { value: "3", labels: ["instance"] },
   },

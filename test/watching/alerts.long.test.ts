@@ -22,9 +22,7 @@ describe("the cases of every alert", () => {
   });
 });
 
-/**
- * Returns the evaluation interval of the rules. If a case covers more than a day, the interval is long, to save time.
- */
+/** Returns the evaluation interval of the rules. Cases of more than a day have a long interval, to save time. */
 const intervalOf = ({ at }: AlertCase) => (Number.parseInt(at, 10) > 24 && at.endsWith("h") ? "30m" : "1m");
 
 describe.skipIf(promtool === undefined || redisUrl === undefined)("the alert rule", () => {

@@ -46,9 +46,7 @@ const RISEN = [
   ...["API tokens in use", "Certificates", "Token keys"],
 ];
 
-/**
- * On a slow machine, Prometheus 2 can evaluate a rule twice with the same timestamp. In this case, it logs this error.
- */
+/** The error of Prometheus 2 if it evaluates a rule twice with the same timestamp, which happens on slow machines. */
 const EVALUATED_TWICE = "duplicate sample for timestamp";
 
 /** Starts a Prometheus that scrapes the pages every two seconds, and evaluates the repository's rules. */
@@ -107,7 +105,8 @@ function beginLoad({ url, tokens }: TestServer): { stop(): Promise<void> } {
       await send(GET, post("application/json", '{"userGroupId":"a"}', authorization));
       await send(GET, post("application/grpc", GRPC_BODY, authorization));
       await send(GET, post("application/json", "{", authorization));
-      // After a number of failures, the service limits the calls of an address. So use another address every 16 rounds.
+      // After some authentication failures, the service limits the client address. So use another address after 16
+      // rounds.
       const wrong = post("application/json", '{"userGroupId":"a"}', "Token wrong-0123456789");
       await send(GET, { ...wrong, headers: { ...wrong.headers, "x-forwarded-for": `198.51.100.${++round >> 4}` } });
       // This burst exceeds RATE_LIMIT.

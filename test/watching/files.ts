@@ -31,10 +31,7 @@ export const RECORDED: readonly Recorded[] = rules.filter((rule) => "record" in 
 
 const UNIT_MS: { readonly [unit: string]: number } = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/**
- * Returns the rules for a Prometheus that scrapes faster by a factor. All durations in the rules are divided by the
- * factor.
- */
+/** Returns the rules with all durations divided by a factor, for a Prometheus with shorter scrape intervals. */
 export function rulesFasterBy(factor: number): Rules {
   const shorter = (_: string, before: string, count: string, unit: string) =>
     `${before}${(Number(count) * (UNIT_MS[unit] as number)) / factor}ms`;

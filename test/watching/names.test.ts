@@ -45,7 +45,7 @@ describeWithRedis("alerts and dashboard", () => {
     expect(missingIn(expr, labelsIn(legendFormat))).toEqual([]);
   });
 
-  it("the check finds a metric, a label and a value that do not exist", () => {
+  it("are checked by a function that reports missing metrics, labels and values", () => {
     expect(missingIn("sum by (grpc_code) (rate(grpc_server_handled[1m]))")).toEqual([
       "grpc_server_handled []",
       "grpc_code",
@@ -69,7 +69,7 @@ describe("all alerts", () => {
   });
 
   it.each(ALERTS)(
-    "have a severity, a link to the runbook, and an item in the runbook's list of this severity ($alert)",
+    "have a severity, a link to the runbook, and an item in the runbook's list of their severity ($alert)",
     ({ alert, labels, annotations }) => {
       expect(["page", "ticket"]).toContain(labels.severity);
       expect(annotations.runbook_url).toBe(`docs/operations/incidents.md#${alert.toLowerCase()}`);
@@ -79,7 +79,7 @@ describe("all alerts", () => {
   );
 });
 
-/** Placeholder in the template of a log message. In the logged message, `reads` or `changes` replaces it. */
+/** Placeholder in the source of a log message. The logged message has `reads` or `changes` instead. */
 const KIND = "${" + "kind}";
 
 describe("the documentation for operators", () => {

@@ -14,9 +14,9 @@ import { grpcClients } from "../support/rpc.ts";
 import type { TestServer } from "../support/server.ts";
 import { JOB, rulesFasterBy } from "./files.ts";
 
-const prometheus = orLeaveOut("prometheus", "the test of an operator's night is");
+const prometheus = orLeaveOut("prometheus", "the test of alerts during outages is");
 
-/** Factor by which rules and scrapes are faster than in production. */
+/** All durations of the rules, and the scrape interval of 15 s, are divided by this factor. */
 const FASTER = 30;
 
 /**
@@ -26,7 +26,7 @@ const FASTER = 30;
 const SCRAPES = 20;
 
 /** An outage of Redis, and the alerts that it must cause. */
-interface Hour {
+interface Outage {
   readonly what: string;
   readonly pages: readonly string[];
   readonly begin: (stage: Stage) => Promise<unknown>;
@@ -41,7 +41,7 @@ interface Stage {
   readonly servers: readonly TestServer[];
 }
 
-const NIGHT: readonly Hour[] = [
+const OUTAGES: readonly Outage[] = [
   {
     what: "full",
     pages: ["UserGroupsChangesFail", "UserGroupsRedisMemoryCritical"],
@@ -76,7 +76,7 @@ const NIGHT: readonly Hour[] = [
   },
 ];
 
-/** This alert may fire in every outage. It continues until its time window contains no failed calls. */
+/** This alert may fire in every outage. It fires until its time window contains no failed calls. */
 const CALLS_FAIL = "UserGroupsHighErrorRate";
 
 async function usedMemory(operator: Redis): Promise<string> {
@@ -125,7 +125,7 @@ async function watch(servers: readonly TestServer[]) {
     scrapes: () => average(`count_over_time(up{job="${JOB}"}[1d])`),
     /**
      * Returns whether all scrapes of the last two seconds succeeded. After a failed scrape, Prometheus has no samples
-     * of the server, so an alert disappears although its outage continues.
+     * of the server, so an alert can stop before the outage ends.
      */
     isScraped: async () => (await average(`min_over_time(up{job="${JOB}"}[2s])`)) === 1,
   };
@@ -157,9 +157,7 @@ function call(servers: readonly TestServer[]) {
   closeLater(() => calls.end());
   return {
     tokens,
-    /**
-     * Returns the numbers of failed calls and the share of failed reads, both since the previous call of this function.
-     */
+    /** Returns the numbers of failed calls and the ratio of failed reads, and resets the counters. */
     takeFailed() {
       const taken = { ...failed, share: failed.reads / Math.max(1, reads) };
       reads = 0;
@@ -170,7 +168,7 @@ function call(servers: readonly TestServer[]) {
 }
 
 it.skipIf(prometheus === undefined || redisUrl === undefined)(
-  "an operator is paged with the expected alerts when Redis is full, read-only, empty or down",
+  "the expected alerts of severity page fire when Redis is full, read-only, empty or down",
   async () => {
     const redis = await newRedis(DURABLE);
     const operator = newOperator(redis);
@@ -193,7 +191,7 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
     expect(await pages()).toEqual([]);
     calls.takeFailed();
 
-    for (const { what, pages: expected, begin, end, reads } of NIGHT) {
+    for (const { what, pages: expected, begin, end, reads } of OUTAGES) {
       const began = performance.now();
       const minutes = () => ((performance.now() - began) * FASTER) / 60_000;
       const fired = new Map<string, number>();
@@ -230,8 +228,8 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
     }
     console.log(timeline.join("\n"));
     expect(seen).toContain(CALLS_FAIL);
-    // In one outage, Redis lost all data. After that outage, the service created the group again, with a second token.
-    // At the end, the group must have one of the tokens that callers have received.
+    // In the outage `empty`, Redis lost all data. After this outage, the service created the group again, with a second
+    // token. At the end, the group must have one of the tokens that callers have received.
     await waitFor("calls succeed", async () => {
       const answer = await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
       return calls.tokens.has(answer.userGroup?.token ?? "");

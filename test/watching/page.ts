@@ -19,7 +19,7 @@ export interface Series {
 
 /**
  * Returns settings with which the server exposes all metrics. The metrics of traces need an endpoint. The sampler
- * records no trace, so no collector has to listen there.
+ * records no trace, so the endpoint needs no collector.
  */
 export function watchedServer(): ServerOptions {
   const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_TRACES_SAMPLER: "always_off" };
@@ -31,8 +31,8 @@ export function pageOf(server: Pick<TestServer, "log">): string {
 }
 
 /**
- * Creates an API token that expires, and a webhook that cannot deliver. Some metrics exist only if there is such a
- * token or webhook. Waits until the metrics page contains these metrics.
+ * Creates an API token that expires, and a webhook that cannot deliver. Some metrics exist only with such a token or
+ * webhook. Waits until the metrics page contains these metrics.
  *
  * @returns all series of the metrics page
  */
@@ -47,8 +47,8 @@ export async function exposeAll(server: TestServer, days = 3): Promise<Series[]>
   await adminOf(ADMIN_TOKEN).createWebhook({ environment, displayName: "lost", url: "https://webhooks.invalid/" });
   const userGroups = [{ providedId: "imported", token: "a-token-of-another-system-0123456789abcdef" }];
   return waitFor("the metrics page reports the token and the webhook", async () => {
-    // When a process subscribes to revocations, it clears its cache of tokens. If this happens late, the process needs
-    // another call to know the token. So use the token again.
+    // The token metric needs the token in the cache of the process. The process clears this cache when it subscribes to
+    // revocations. So use the token in each attempt.
     await adminOf(token).importUserGroups({ environment, userGroups, snapshotTime: timestampNow() });
     const series = await readSeries(pageOf(server));
     const isReported = (name: string) => series.some(({ metric }) => metric === name);
