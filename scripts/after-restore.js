@@ -58,8 +58,8 @@ const write = (command) => console.log(`${command} || [ $? -eq 3 ]`);
 const ENV = `--env ${quoted(environment)}`;
 
 const ofEnvironment = events.filter(({ userGroupId, apiTokenId }) => !userGroupId && !apiTokenId);
-const lastOfIt = ofEnvironment.findLast(({ method }) => /^(?:Create|Delete)Environment$/.test(method));
-if (lastOfIt?.method === "DeleteEnvironment") {
+const lastChange = ofEnvironment.findLast(({ method }) => /^(?:Create|Delete)Environment$/.test(method));
+if (lastChange?.method === "DeleteEnvironment") {
   write(`ugs env delete ${quoted(environment)} --force --yes`);
   process.exit();
 }
@@ -80,7 +80,7 @@ for (const [id, methods] of methodsBy("apiTokenId")) {
   else console.log(`# API token ${id}: its name or expiry time was changed: repeat ugs token update`);
 }
 for (const [id, methods] of methodsBy("userGroupId")) {
-  // If a group was deleted, the events after the deletion concern a new group with the same id.
+  // Events after the deletion of a group concern a new group with the same id.
   const last = methods
     .slice(methods.lastIndexOf("DeleteUserGroup") + 1)
     .findLast((method) => /^(?:Suspend|Resume)UserGroup$/.test(method));

@@ -76,12 +76,12 @@ function packNpm(key, directory, name) {
   delete manifest.scripts;
   const url = `git+${names.repository}.git`;
   const published = { ...manifest, name: names.npm[key], repository: { type: "git", url } };
-  // npx runs the program that has the name of the package, so add a program with the published name.
+  // npx runs the program with the same name as the package. So add a program with the published name.
   if (published.bin) published.bin[published.name.replace(/.*\//, "")] ??= published.bin[name];
   writeFileSync(join(content, "package.json"), `${JSON.stringify(published, undefined, 2)}\n`);
   cpSync(join(ROOT, "LICENSE"), join(content, "LICENSE"));
-  // In the README of the service, do not replace the name of the package. The same name there also stands for the image
-  // and other objects.
+  // In the README of the service, do not replace the name of the package, because the name also stands for the image and
+  // other objects.
   const readme =
     key === "service"
       ? withLinks(read("README.md"), "", name, name)
