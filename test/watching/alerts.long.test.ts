@@ -68,7 +68,8 @@ describe.skipIf(promtool === undefined || redisUrl === undefined)("the alert rul
     };
   }
 
-  it.each(ALERT_CASES)("$alert has the expected result when $when", async (each) => {
+  const titled = ALERT_CASES.map((each) => ({ ...each, result: each.fires ? "fires" : "does not fire" }));
+  it.each(titled)("$alert $result when $when", async (each) => {
     const file = join(newFolder(), "test.yaml");
     // JSON is valid YAML.
     writeFileSync(
