@@ -108,12 +108,12 @@ describe("the documented limits equal the limits of the code", () => {
       ["durations and times in the binary format", 1e9, 1, 9999],
       ["previous_token_ttl", Number((ttl.lessThan.value as Duration).seconds) * 1000],
       ["request_id, Idempotency-Key", requestId.maxLen, REQUEST_TTL_MS],
-      ["groups of an import", groups.maxItems],
+      ["groups in a call of ImportUserGroups", groups.maxItems],
       ["items of a page", 1, page.lessThan.value, MAX_PAGE_BYTES],
       ["imported token of another system", imported.minLen, imported.maxLen],
       // One of the `ENVIRONMENT_NUMBERS` numbers is never used, so the maximum number of environments is one less.
       ["environments", ENVIRONMENT_NUMBERS - 1],
-      ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
+      ["groups ever created in an environment", TEAM_IDS.toPrecision(2)],
       ["violations in an error", MAX_VIOLATIONS],
     ];
     expect(figuresIn("docs/api.md", "Limits")).toEqual(plain(rows));
@@ -137,7 +137,7 @@ describe("the documented limits equal the limits of the code", () => {
       ["pipelined HTTP/1.1 requests per connection", MAX_PIPELINED],
       ["unread responses per worker", readTimeoutMs, RESPONSE_BYTES.node, RESPONSE_BYTES.deno],
       [
-        "streams of Watch and reflection, slow bodies of open endpoints, rests of refused requests",
+        "streams of Health/Watch, WatchEvents and reflection, slow bodies of open endpoints, unread data of refused requests",
         ...[STREAMS.max, STREAMS.lifetimeMs, arrivalTimeoutMs],
       ],
       ["reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
