@@ -28,6 +28,7 @@ const SCRAPES = 20;
 /** An outage of Redis, and the alerts that it must cause. */
 interface Outage {
   readonly what: string;
+  /** The alerts of severity `page` that must fire. */
   readonly pages: readonly string[];
   readonly begin: (stage: Stage) => Promise<unknown>;
   readonly end: (stage: Stage) => Promise<unknown>;
