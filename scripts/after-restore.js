@@ -8,7 +8,7 @@
  *   sh -e again.sh
  *
  * Run the first command before the restore, or later on a copy of the old data. Read again.sh before you run it. The
- * commands in again.sh are safe to repeat. If a token or group does not exist any more, its command changes nothing.
+ * commands in again.sh are safe to repeat. If a token or group does not exist, its command changes nothing.
  */
 import { text } from "node:stream/consumers";
 
