@@ -52,8 +52,8 @@ const memory = (used: string): readonly Input[] => [
   plain("ugs_redis_memory_max_bytes", "100x90"),
 ];
 const started = (values: string): Input => ({ metric: "grpc_server_started_total", labels: GET, values });
-const tokenEnds = (seconds: number) => plain("ugs_api_token_expire_time_seconds", `${seconds}x40`);
-const certificateEnds = (seconds: number) => plain("ugs_certificate_expire_time_seconds", `${seconds}x40`);
+const tokenExpiresIn = (seconds: number) => plain("ugs_api_token_expire_time_seconds", `${seconds}x40`);
+const certificateExpiresIn = (seconds: number) => plain("ugs_certificate_expire_time_seconds", `${seconds}x40`);
 const DAY = 86_400;
 
 /** For each alert, at least one case in which the alert fires, and one case in which it does not fire. */
@@ -69,11 +69,11 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { value: "1%" },
   },
   {
-    ...{ alert: "UserGroupsHighErrorRate", when: "calls have failed, but succeed again", at: "2h" },
+    ...{ alert: "UserGroupsHighErrorRate", when: "calls succeed again after an hour of failures", at: "2h" },
     series: [handled("OK", "0+95x120"), handled("Unavailable", "0+5x60 300x60")],
   },
   {
-    ...{ alert: "UserGroupsHighErrorRate", when: "five of only ten calls have failed", at: "1h" },
+    ...{ alert: "UserGroupsHighErrorRate", when: "five of the ten calls of an hour fail", at: "1h" },
     series: [handled("OK", "0x50 0+1x10"), handled("Unavailable", "0x55 0+1x5")],
   },
   {
@@ -105,7 +105,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [up("0x10"), up("1x10", "b:1")],
     fires: { labels: ["instance"] },
   },
-  { alert: "UserGroupsInstanceDown", when: "an instance restarts within minutes", at: "7m", series: [up("0x3 1x10")] },
+  {
+    alert: "UserGroupsInstanceDown",
+    when: "an instance is down for less than five minutes",
+    at: "7m",
+    series: [up("0x3 1x10")],
+  },
   {
     ...{ alert: "UserGroupsRedisUnreachable", when: "a worker cannot connect to Redis", at: "3m" },
     series: [plain("ugs_redis_ready", "0x10")],
@@ -203,7 +208,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: ["0.001", "0.1", "+Inf"].map((le) => bucket("ugs_redis_duration_seconds", le, "0+100x30")),
   },
   {
-    ...{ alert: "UserGroupsHighLatency", when: "calls take up to a second", at: "20m" },
+    ...{ alert: "UserGroupsHighLatency", when: "calls take between 0.5 and 1 s", at: "20m" },
     series: ["0.5", "1", "+Inf"].map((le) =>
       bucket("grpc_server_handling_seconds", le, le === "0.5" ? "0x30" : "0+100x30"),
     ),
@@ -292,7 +297,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
   },
   {
     alert: "UserGroupsRateLimited",
-    when: "RATE_LIMIT refused calls only in one burst",
+    when: "RATE_LIMIT refused one burst of calls",
     at: "30m",
     series: [limited("api-token", "0 600x40")],
   },
@@ -306,12 +311,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [plain("ugs_audit_dropped_total", "10x20")],
   },
   {
-    ...{ alert: "UserGroupsWebhookDelayed", when: "an event waits for two hours", at: "30m" },
+    ...{ alert: "UserGroupsWebhookDelayed", when: "the event of a webhook waits for two hours", at: "30m" },
     series: [plain("ugs_webhook_undelivered_age_seconds", "7200x40")],
     fires: { value: "2h 0m 0s", labels: ["environment"] },
   },
   {
-    ...{ alert: "UserGroupsWebhookDelayed", when: "an event waits for half an hour", at: "30m" },
+    ...{ alert: "UserGroupsWebhookDelayed", when: "the event of a webhook waits for half an hour", at: "30m" },
     series: [plain("ugs_webhook_undelivered_age_seconds", "1800x40")],
   },
   {
@@ -325,7 +330,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
   },
   {
     ...{ alert: "UserGroupsApiTokenExpires", when: "an API token expires in six days", at: "20m" },
-    series: [tokenEnds(6 * DAY)],
+    series: [tokenExpiresIn(6 * DAY)],
     fires: {
       value: "5d 23h 40m 0s",
       labels: ["environment", "api_token_id"],
@@ -335,29 +340,29 @@ export const ALERT_CASES: readonly AlertCase[] = [
     alert: "UserGroupsApiTokenExpires",
     when: "an API token expires in a month",
     at: "20m",
-    series: [tokenEnds(30 * DAY)],
+    series: [tokenExpiresIn(30 * DAY)],
   },
   {
     ...{ alert: "UserGroupsCertificateExpiresIn14Days", when: "a certificate expires in ten days", at: "20m" },
-    series: [certificateEnds(10 * DAY)],
+    series: [certificateExpiresIn(10 * DAY)],
     fires: { value: "9d 23h 40m 0s", labels: ["setting"] },
   },
   {
     alert: "UserGroupsCertificateExpiresIn14Days",
     when: "a certificate expires in a month",
     at: "20m",
-    series: [certificateEnds(30 * DAY)],
+    series: [certificateExpiresIn(30 * DAY)],
   },
   {
     ...{ alert: "UserGroupsCertificateExpiresIn2Days", when: "a certificate expires in a day", at: "5m" },
-    series: [certificateEnds(DAY)],
+    series: [certificateExpiresIn(DAY)],
     fires: { value: "23h 55m 0s", labels: ["setting"] },
   },
   {
     alert: "UserGroupsCertificateExpiresIn2Days",
     when: "a certificate expires in ten days",
     at: "5m",
-    series: [certificateEnds(10 * DAY)],
+    series: [certificateExpiresIn(10 * DAY)],
   },
   {
     ...{ alert: "UserGroupsConfigReloadFailed", when: "a changed file stays invalid", at: "10m" },
@@ -406,7 +411,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
   },
   {
     alert: "UserGroupsSpansLost",
-    when: "the trace collector was unavailable only once",
+    when: "the trace collector was unavailable for one minute",
     at: "25m",
     series: [lost("export", "0x8 300x40")],
   },
