@@ -95,8 +95,8 @@ export class Profiles {
   /**
    * Returns the name of the current profile.
    *
-   * @throws Failure if the name is stored, but cannot be read. With the default profile instead, a command could change
-   *   another service
+   * @throws Failure if the name is stored, but cannot be read. If the default profile replaced the unreadable name, a
+   *   command could change another service
    */
   async current(): Promise<string> {
     const path = join(this.#folder, "profile");

@@ -27,8 +27,8 @@ const TIMEOUT_MS = 120_000;
 
 /**
  * The first `BURST` requests have no pause between them. Each later request starts at least `PACE_MS` after the
- * previous request. The hosted service allows 180 requests per minute from an address. Other programs at the same
- * address need a part of these requests.
+ * previous request. The hosted service allows 180 requests per minute from an address. The pause leaves a part of this
+ * limit to other programs at the same address.
  */
 const BURST = 30;
 const PACE_MS = 500;

@@ -7,7 +7,7 @@ import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 const CHUNK_GROUPS = 500;
 const CHUNK_BYTES = 768 * 1024;
 
-/** The number of requests in flight. Their order does not matter, because an import sends each id once. */
+/** The number of requests in flight. The order of requests does not matter, because an import sends each id once. */
 const IN_FLIGHT = 4;
 
 export interface Done {
@@ -54,8 +54,7 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   let records: GroupRecord[] = [];
   let [bytes, count] = [0, 0];
   const chunk = (done: Chunk["done"]): Chunk => {
-    // The caller awaits this promise later. If the promise is rejected before that and has no handler, the rejection
-    // crashes the process.
+    // The caller awaits this promise later. Without a handler, a rejection before that await would crash the process.
     done.catch(() => {});
     [records, bytes] = [[], 0];
     return { done, records: count };

@@ -4,8 +4,8 @@ import { retryAfterMs } from "@user-group-service/client";
 import { Failure } from "../failures.ts";
 
 /**
- * The time after which retries stop if no call succeeds, in milliseconds. Delays that the service requests do not
- * count.
+ * The time after which retries stop if no call succeeds, in milliseconds. Delays that the service requests do not count
+ * towards this time.
  */
 const PATIENCE_MS = 5 * 60_000;
 const FIRST_PAUSE_MS = 250;
