@@ -12,14 +12,14 @@ const MIN_ZOOM = 60;
 /** The period that all charts show, in seconds since 1970. Undefined if the charts show all samples. */
 export type Period = { readonly from: number; readonly to: number } | undefined;
 
-/** The content of a chart. */
+/** The texts and lines of a chart. */
 export interface ChartContent {
   readonly title: string;
   /** A sentence that describes the values. */
   readonly about: string;
   readonly lines: readonly Line[];
   readonly textOf: (value: number) => string;
-  /** The text that is shown instead of the chart if the chart has no lines. Required if `lines` may be empty. */
+  /** If `lines` is empty, this text replaces the chart. Required if `lines` may be empty. */
   readonly none?: string;
 }
 
@@ -30,7 +30,7 @@ interface ChartProps extends ChartContent {
   readonly onPeriod: (period: Period) => void;
 }
 
-/** Shows a line chart, and a legend with the values under the pointer. A button shows a table of means by minute. */
+/** Shows a line chart, and a legend with the values under the pointer. A button adds a table of means per minute. */
 export function Chart({ title, about, none, ...chart }: ChartProps) {
   const [isTable, setTable] = useState(false);
   const { lines, ends, textOf } = chart;
@@ -81,7 +81,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
   const [at, setAt] = useState<number>();
   useEffect(() => {
     const target = place.current as HTMLDivElement;
-    // The colours come from the style sheet, because they depend on the colour scheme.
+    // The colours depend on the colour scheme, so the style sheet defines the colours.
     const colorOf = (i: number) => getComputedStyle(legend.current?.children[i] ?? target).color;
     const lineColor = () => getComputedStyle(target).borderTopColor;
     const quiet = () => getComputedStyle(target).color;
@@ -105,7 +105,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
           width: 1.75,
           ...(lines.length === 1 && { fill: () => colorOf(i).replace("rgb(", "rgba(").replace(")", ", 0.12)") }),
           spanGaps: true,
-          // A single sample makes no visible line, so a point shows it.
+          // The browser draws no line for a single sample, so the chart shows a point.
           points: { show: (self: uPlot) => self.data[0].length === 1, size: 7, fill: () => colorOf(i) },
         })),
       ],
@@ -123,7 +123,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
             if (width === 0) return;
             const [from, to] = [self.posToVal(left, "x"), self.posToVal(left + width, "x")];
             self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-            // uPlot selects this period in all charts that share the cursor, so each chart calls this hook.
+            // uPlot copies the selection to all charts with the same `sync.key`, so this hook runs once per chart.
             onPeriod(widened(from, to));
           },
         ],
@@ -194,7 +194,7 @@ function dataOf(ends: readonly number[], lines: readonly Line[]): uPlot.AlignedD
   return [ends.map((end) => end / 1000), ...lines.map(({ values }) => [...values])];
 }
 
-/** Formats a time label of the axis. If the labels are less than a minute apart, a label shows seconds. */
+/** Formats a label of the time axis. If the labels are less than a minute apart, each label includes the seconds. */
 function timeLabel(seconds: number, [first = 0, second = 60]: readonly number[]): string {
   return clockText(seconds * 1000).slice(0, second - first < 60 ? 8 : 5);
 }

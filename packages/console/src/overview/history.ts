@@ -4,15 +4,12 @@ import { exactMs } from "../../../operator/src/times.ts";
 
 /** The length of a sample, in seconds. */
 export const SAMPLE_SECONDS = 10;
-/**
- * The maximum number of lines of `linesByName`. If there are more names, the last line adds up the values of the rarest
- * names.
- */
+/** The maximum number of lines of `linesByName`. If there are more names, the last line sums up the rarest names. */
 const MAX_SERIES = 6;
 
-/** The samples of the last hour, and the number of calls of each method and each environment in this hour. */
+/** The metrics of the last hour: the samples, and the number of calls per method and per environment. */
 export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "samples" | "methods" | "environments"> {
-  /** Whether an earlier response was from another process. Each response contains only samples of its own process. */
+  /** Whether the responses came from different processes of the service. Each process returns only its own samples. */
   readonly isOther: boolean;
 }
 
@@ -27,7 +24,7 @@ export function endOf({ endTime }: MetricsSample): number {
   return endTime ? timestampMs(endTime) : 0;
 }
 
-/** Creates a line of rates per second. */
+/** Creates a line of rates per second from the counts of the samples. */
 export function rateLine(
   name: string,
   samples: readonly MetricsSample[],
@@ -50,7 +47,10 @@ export function msOf(duration: Duration | undefined): number | null {
   return duration ? exactMs(duration) : null;
 }
 
-/** Creates a line of rates per second for each of the most frequent names, such as the reasons of errors. */
+/**
+ * Creates at most `MAX_SERIES` lines of rates per second: a line for each of the most frequent names. A name is, for
+ * example, an error reason.
+ */
 export function linesByName(
   samples: readonly MetricsSample[],
   countsOf: (sample: MetricsSample) => { readonly [name: string]: number } | undefined,
@@ -77,7 +77,7 @@ export function lastMinute(samples: readonly MetricsSample[]) {
   return {
     callsPerSecond: calls / Math.max(1, latest.length * SAMPLE_SECONDS),
     failedShare: calls === 0 ? 0 : failed / calls,
-    /** The maximum p99 of these samples, in milliseconds. */
+    /** The maximum p99 latency in the last minute, in milliseconds. Null if no sample has a p99 latency. */
     p99: latest.reduce<number | null>((most, { p99 }) => {
       const ms = msOf(p99);
       return ms === null ? most : Math.max(most ?? 0, ms);
@@ -90,11 +90,11 @@ export function sumOf(counts: { readonly [name: string]: number }): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0);
 }
 
-/** A row of the table of a chart. */
+/** A row of the table below a chart. */
 export interface Minute {
   /** The end of the minute, in milliseconds since 1970. */
   readonly end: number;
-  /** The mean of each line. Null if the line has no value in this minute. */
+  /** The mean of each line in this minute. Null if the line has no value in this minute. */
   readonly means: readonly (number | null)[];
 }
 
@@ -128,12 +128,12 @@ export function msText(ms: number): string {
   return ms > 0 && ms < 1 ? `${numberText(ms * 1000)} µs` : `${numberText(ms)} ms`;
 }
 
-/** Formats a value, or a dash if there is no value. */
+/** Formats a value with `textOf`. Returns a dash if the value is missing. */
 export function valueText(value: number | null | undefined, textOf: (value: number) => string): string {
   return typeof value === "number" ? textOf(value) : "–";
 }
 
-/** Formats a time of day to the second, in UTC. */
+/** Formats a time in milliseconds since 1970 as a time of day in UTC, such as `13:05:09`. */
 export function clockText(ms: number): string {
   return new Date(ms).toISOString().slice(11, 19);
 }

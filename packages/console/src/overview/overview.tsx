@@ -29,7 +29,7 @@ import {
 /** The periods that the buttons select, in minutes. */
 const PERIODS = [5, 15, 60] as const;
 
-/** Shows the calls of the last hour: of all methods, of one method, or of one environment. */
+/** Shows metrics of the calls in the last hour. The user selects all calls, one method or one environment. */
 export function OverviewPage({ params }: { readonly params: Params }) {
   const { admin, isRoot, caller } = useSession();
   const { method, of } = isRoot ? params : {};
@@ -43,7 +43,8 @@ export function OverviewPage({ params }: { readonly params: Params }) {
     },
     () => SAMPLE_SECONDS * 1000,
   );
-  // While the page reads the samples of another selection, the options of the select field stay.
+  // After a new selection, `hour` is undefined until the response arrives. The select field then uses the options of
+  // the last response.
   const latest = useRef(hour);
   latest.current = hour ?? latest.current;
   const own = caller.environment && formatEnvironmentName(caller.environment);
@@ -117,7 +118,7 @@ function Choice({ method, of, hour }: { readonly method?: string; readonly of?: 
   );
 }
 
-/** Sorts the names. Adds the chosen name, because `names` contains only names that have calls. */
+/** Returns the sorted names. Adds the chosen name, because `names` contains only names with calls in the last hour. */
 function namesWith(names: readonly string[] = [], chosen: string | undefined): string[] {
   return [...new Set([...names, ...(chosen === undefined ? [] : [chosen])])].sort();
 }
@@ -179,7 +180,7 @@ function chartsOfCalls(samples: Hour["samples"]): readonly ChartContent[] {
   ];
 }
 
-/** Returns the charts of the whole service. Only samples of all calls contain the values of these charts. */
+/** Returns the charts of the whole service. If one method or environment is selected, the samples lack these values. */
 function chartsOfService(samples: Hour["samples"]): readonly ChartContent[] {
   const refusals = linesByName(samples, ({ service }) => service?.refusals);
   return [

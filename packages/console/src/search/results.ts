@@ -5,22 +5,22 @@ import type { Session } from "../session/session.ts";
 
 const MAX_RESULTS = 10;
 
-/** The maximum number of pages that a search by name reads. Pages that are filtered by name may be empty. */
+/** The maximum number of pages that a search by name reads. A page may be empty although later pages have matches. */
 const MAX_PAGES = 20;
 
-/** The pause before a search, in milliseconds. If the user types again during the pause, the search does not start. */
+/** The delay between the last typed character and the search, in milliseconds. */
 const PAUSE_MS = 150;
 
 type Request = { readonly environment: Session["caller"]["environment"]; readonly text: string };
 
 export interface FoundGroups {
   readonly groups: readonly UserGroupInfo[];
-  /** Whether the search stopped before it had compared the names of all user groups. */
+  /** Whether the search by name stopped at `MAX_PAGES`. Further user groups may match. */
   readonly isCut: boolean;
 }
 
 /**
- * Finds user groups. Groups whose ids start with the text come first. Groups whose names contain the text come last.
+ * Finds user groups whose id starts with the text, then user groups whose name contains the text.
  *
  * @throws ConnectError if a call fails
  */

@@ -16,16 +16,13 @@ import { go, hrefOf, route } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { environmentsWith, findGroups } from "./results.ts";
 
-/** The kinds of results that the open search shows. Undefined if the search is closed. */
+/** The kind of results that the search dialog shows. Undefined if the dialog is closed. */
 export const searching = signal<"everything" | "environments" | undefined>(undefined);
 
-/**
- * Whether the key `/` opens the search. Speech input may press `/` by mistake, so the user can disable this key (WCAG
- * 2.1.4).
- */
+/** Whether the key `/` opens the search. Speech input may trigger `/`, so the user can disable the key (WCAG 2.1.4). */
 const hasSlashKey = signal(true);
 
-/** Opens the search at Ctrl-K, and at `/` outside of text fields. */
+/** Opens the search when the user presses Ctrl-K or Cmd-K, or `/` outside of form fields. */
 export function useSearchKeys(): void {
   useEffect(() => {
     const open = (event: KeyboardEvent) => {
@@ -84,8 +81,8 @@ export function Search() {
     })),
     ...environmentsWith(all.value ?? [], wanted).map((each) => {
       const name = formatEnvironmentName(each);
-      // The result opens the current page in the found environment. If the current page has no link, or belongs to no
-      // environment, the result opens the list of user groups.
+      // An environment in the results is a link to the current page, for that environment. If the current page is not
+      // in the navigation, or shows no environment, the link opens the list of user groups.
       const shown = isOfEnvironment && link !== undefined && path !== undefined ? path : "groups";
       return { href: hrefOf(shown, { env: name }), icon: Building2, content: <>Environment {name}</> };
     }),

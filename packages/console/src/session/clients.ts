@@ -13,9 +13,9 @@ export interface Clients {
 }
 
 /**
- * Creates clients of the service that served the page. The service may be behind a path of a proxy.
+ * Creates clients of the service that served the page. A proxy may add a path prefix to the URL of the service.
  *
- * @param token sent with every call, and stored nowhere else
+ * @param token sent with every call. The console stores the token only in these clients
  * @param signal aborts the calls in flight
  */
 export function openClients(token: string, signal: AbortSignal): Clients {

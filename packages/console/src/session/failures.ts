@@ -4,19 +4,19 @@ import { type FailureDetails, failureDetails, requestIdOf } from "../../../clien
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { countText } from "../../../operator/src/words.ts";
 
-/** The description of an error. */
+/** The description of an error that the user sees. */
 export interface Failure {
   readonly message: string;
   /** Advice for the user. */
   readonly hint: string | undefined;
   /**
-   * Advice if the call may have changed data although it failed. Undefined if the outcome is known, or if `hint`
-   * already contains this advice.
+   * Advice to check whether the failed call has changed data. Set only if the error is not from the service and the
+   * call may have changed data.
    */
   readonly doubt?: string;
   /** Whether the service rejected the token. Default: no. */
   readonly isTokenRefused?: boolean;
-  /** The code and the reason of the API. Undefined if the error is not from the service. */
+  /** The status code and the error reason, in one text. Undefined if the error is not from the service. */
   readonly kind: string | undefined;
   readonly requestId: string | undefined;
   readonly violations: FailureDetails["violations"];
@@ -82,7 +82,7 @@ function againText({ metadata }: ConnectError): string {
     : "Try again later.";
 }
 
-/** Returns the hint for a reason that is not in `HINTS`. */
+/** Returns the hint for an error whose reason is not in `HINTS`. */
 function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string | undefined {
   if (code !== Code.Unavailable) return undefined;
   if (outcome === "not_made") return "Nothing was changed, and your input is still here. Try again.";
@@ -90,7 +90,7 @@ function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string |
   return "Try again.";
 }
 
-/** Describes an error of a call that got no response from the service. */
+/** Describes an error that did not come from the service, such as a network error or a response of a proxy. */
 function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "doubt"> {
   const { code, rawMessage } = error;
   const doubt = "The change may still have been made: check before you repeat it. Your input is still here.";
@@ -114,7 +114,7 @@ function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "do
       hint: againText(error),
       doubt,
     };
-  // The message of the browser is shown, because it helps to find the cause.
+  // The error message of the browser can help the user to find the cause.
   return {
     message: `The service could not be reached: ${rawMessage}.`,
     hint: "The service may be restarting, or the network may be down. Check that the service is running, then try again later.",

@@ -5,9 +5,9 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { route, stay } from "../routes.ts";
 import { type Clients, openClients } from "./clients.ts";
 
-/** The caller that is signed in, and clients that send the token of this caller. No other object contains the token. */
+/** The signed-in caller, and clients that send the token of the caller. */
 export interface Session extends Clients {
-  /** A number that distinguishes the sessions since the page was loaded. */
+  /** The number of the sign-in since the page was loaded. The first session has the number 1. */
   readonly number: number;
   readonly caller: GetCallerResponse;
   /** Whether the token is `ADMIN_TOKEN`. If so, each request must name an environment. */
@@ -18,7 +18,7 @@ export interface Session extends Clients {
 /** The current session. Undefined if nobody is signed in. */
 export const session = signal<Session | undefined>(undefined);
 
-/** The reason for the end of the last session. The sign-in page shows this text. Empty if no session has ended. */
+/** The reason for the last sign-out. The sign-in page shows this text. Empty if no session has ended. */
 export const endedBecause = signal("");
 
 export const typedToken = signal("");
@@ -28,10 +28,10 @@ export const isAskingAgain = signal(false);
 
 let sessions = 0;
 
-/** Aborts a sign-in in progress. After the sign-in, aborts the calls of the session. */
+/** Aborts the calls of the latest sign-in, and later the calls of the session that this sign-in created. */
 let ending = new AbortController();
 
-/** If the user does nothing for this time, in milliseconds, the session ends. */
+/** The session ends after this time without user activity, in milliseconds. */
 const IDLE_MS = 15 * 60_000;
 
 /**
@@ -41,13 +41,13 @@ const IDLE_MS = 15 * 60_000;
  * @throws InvalidInput if the token has invalid characters, or a role that is too low
  */
 export async function signIn(token: string): Promise<void> {
-  // A token has only these characters, and a header must not contain other characters.
+  // Tokens contain only these characters. Other characters are not allowed in a header.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new InvalidInput("A token has no spaces, and ASCII characters only.");
   const mine = new AbortController();
   ending = mine;
   const clients = openClients(token, mine.signal);
   const caller = await clients.admin.getCaller({});
-  // The user may have left the page during the call.
+  // The user may have left the page during the call. Leaving the page aborts the sign-in.
   mine.signal.throwIfAborted();
   if (caller.role !== "root" && caller.role !== "admin")
     throw new InvalidInput(
@@ -64,7 +64,7 @@ export async function signIn(token: string): Promise<void> {
 }
 
 /**
- * Ends the session or a sign-in in progress. Drops all shown data and all tokens, even the text in the token field.
+ * Ends the session or a sign-in in progress. The console then stores no token and shows no data of the session.
  *
  * @param because the reason for the sign-out. The sign-in page shows this text
  */
@@ -79,7 +79,7 @@ export function signOut(because = "You are signed out. The console no longer sto
   endedBecause.value = because;
 }
 
-/** The time of the user's last action. The wall clock advances even while the machine sleeps. */
+/** The time of the last user activity. Uses the wall clock, because it advances even while the machine sleeps. */
 let lastAct = Date.now();
 
 function requireActs(): void {
@@ -87,21 +87,20 @@ function requireActs(): void {
     signOut("You were signed out after 15 minutes without activity. The console no longer stores the token.");
 }
 
-/** Ends the session if the user does nothing for `IDLE_MS`, or if the user leaves the page. */
+/** Ends the session after `IDLE_MS` without user activity, or when the user leaves the page. */
 export function watchActs(): void {
   for (const type of ["keydown", "pointerdown", "wheel", "focusin"])
     addEventListener(
       type,
       () => {
-        // Check first whether the session has expired. If the machine has just woken up, this event may arrive before
-        // the timer runs.
+        // After the machine wakes up, this event may arrive before the timer runs. An expired session must end first.
         requireActs();
         lastAct = Date.now();
       },
       { capture: true, passive: true },
     );
   document.addEventListener("visibilitychange", requireActs);
-  // After the user has left the page, the browser may keep the page in memory and show it again later.
+  // When the user leaves, the browser may keep the page in memory. The Back button would then show the session again.
   addEventListener("pagehide", () => signOut("You were signed out because the page was left."));
   setInterval(requireActs, 1000);
 }
@@ -109,10 +108,10 @@ export function watchActs(): void {
 /**
  * Returns the current session, with two additional fields:
  *
- * - `environment`: the environment of the API token. If the user signed in with `ADMIN_TOKEN`: the environment in the
- *   address. Undefined if the address contains no environment.
- * - `env`: the name of the environment for addresses and commands. Undefined if the user signed in with an API token,
- *   because an API token implies the environment. Also undefined if the address contains no environment.
+ * - `environment`: with an API token, the environment of the token. With `ADMIN_TOKEN`, the environment in the address,
+ *   or undefined if the address contains no valid environment.
+ * - `env`: the name of the environment for links and `ugs` commands. With an API token, always undefined, because the
+ *   token implies the environment. With `ADMIN_TOKEN`, the name of `environment`.
  */
 export function useSession() {
   const current = session.value;
