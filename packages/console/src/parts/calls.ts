@@ -6,7 +6,7 @@ import { announce } from "./live.tsx";
 
 /** The state of a request. */
 export interface Answer<T> {
-  /** The value of the last successful request. Undefined if no request has succeeded yet. */
+  /** The value of the last successful request with the current key. Undefined before the first success. */
   readonly value: T | undefined;
   readonly error: unknown;
   readonly isBusy: boolean;
@@ -17,10 +17,10 @@ export interface Answer<T> {
 const UNREAD = { value: undefined, error: undefined, isBusy: true };
 
 /**
- * Sends a request when the page is shown. Sends the request again when `key` or the session changes. If a request with
- * the same `key` fails, the old value stays, so that a form does not lose the typed text.
+ * Sends a request when the component is mounted. Sends the request again when `key` or the session changes. If a
+ * repeated request with the same `key` fails, the old value stays, so that a form does not lose the typed text.
  *
- * @param ask sends the request. `before` is the state after the last request with the same `key`
+ * @param ask sends the request. `before` is the result of the last request with the same `key`
  */
 export function useAnswer<T>(
   key: string,
@@ -43,8 +43,8 @@ export function useAnswer<T>(
       if (!signal.aborted) change({ error, isBusy: false });
     }
   };
-  // A component may keep the function `again` of an earlier render. This function must use the `key` and the `ask` of
-  // the latest render.
+  // A component may call the function `again` of an earlier render. The call must use the `key` and the `ask` of the
+  // latest render.
   const latest = useRef(read);
   latest.current = read;
   useEffect(() => {
@@ -55,18 +55,14 @@ export function useAnswer<T>(
 }
 
 interface Action {
-  /** Starts the action, unless it is still running. */
+  /** Starts the action. Does nothing if the action is still running. */
   readonly run: () => void;
   readonly isBusy: boolean;
-  /** The error of the last run. Undefined if the run succeeded, or if no run has ended yet. */
+  /** The error of the last run. Undefined before the first run, during a run, and after a successful run. */
   readonly error: unknown;
 }
 
-/**
- * Creates an action. If the action is still running, a call of `run` does nothing.
- *
- * @param act resolves with the text that the page announces. If undefined, the page announces nothing
- */
+/** @param act performs the action. Resolves with the text to announce, or with undefined to announce nothing */
 export function useAction(act: () => Promise<string | undefined>): Action {
   const [state, setState] = useState<Omit<Action, "run">>({ isBusy: false, error: undefined });
   const isBusy = useRef(false);
@@ -89,26 +85,26 @@ export function useAction(act: () => Promise<string | undefined>): Action {
   return { run: () => void run(), ...state };
 }
 
-/** The part of a list that the page has read. */
+/** The state of a list that the service returns in pages. */
 export interface List<T> {
-  /** Undefined if the first page has not been read yet. */
+  /** The items of all pages that were read. Undefined before the first response. */
   readonly items: readonly T[] | undefined;
   readonly isBusy: boolean;
   readonly error: unknown;
   /** Repeats the failed request. If no request has failed, repeats the first request. */
   readonly again?: () => void;
-  /** Reads the next items. Undefined if the list has no more items. */
+  /** Reads the next items. Undefined before the first response, and at the end of the list. */
   readonly more?: (() => void) | undefined;
 }
 
 type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<Page<T>>;
 
-/** The minimum number of items that a read returns, unless the list ends. */
+/** `readFull` reads pages until it has at least this number of items. */
 const MIN_ITEMS = 50;
 
 /**
- * Reads pages until they contain `MIN_ITEMS` items, or until the list ends. A single page may be too short, because a
- * page of a filtered list may contain few items or none.
+ * Reads pages until they contain at least `MIN_ITEMS` items, or until the list ends. One page is not always enough,
+ * because a page of a filtered list may contain few items or none.
  */
 async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal): Promise<Page<T>> {
   const items: T[] = [];
@@ -122,15 +118,15 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
 }
 
 /**
- * Reads the beginning of a list when the page is shown. Reads the beginning again when `key` changes. `more` reads the
- * next items and announces the number of shown items.
+ * Reads the first items of a list when the component is mounted, and again when `key` or the session changes. `more`
+ * reads the next items and announces the number of shown items.
  *
  * @param noun the name of an item, such as `user group`
  */
 export function useList<T>(key: string, noun: string, read: Read<T>): List<T> & { readonly again: () => void } {
   const first = useAnswer(key, (signal) => readFull(read, "", signal));
   const [further, setFurther] = useState<Page<T> & { readonly of: Page<T> }>();
-  // If the first page was read again, the pages after the old first page are not shown.
+  // After the first items were read again, `further` is outdated, because it continues the old first items.
   const shown = further && further.of === first.value ? further : first.value;
   const more = useAction(async () => {
     if (!first.value || !shown) return undefined;

@@ -3,7 +3,7 @@ import { quoted } from "../../../operator/src/input.ts";
 export interface CommandProps {
   /** The words of the command, such as `group rotate`. */
   readonly command: string;
-  /** The options by name. An array repeats the option for each text. Empty and false values are omitted. */
+  /** The values by option name. An array adds the option once per text. Empty and false values add no option. */
   readonly options?: { readonly [name: string]: string | boolean | readonly string[] | undefined };
   readonly args?: readonly (string | undefined)[];
   /** The value of `--env`. If undefined, the command uses the environment of the token. */
@@ -19,7 +19,7 @@ export function commandText({ command, options = {}, args = [], env }: CommandPr
     ...Object.entries(all).flatMap(([name, value]) => {
       if (!value) return [];
       if (value === true) return `--${name}`;
-      // If a space replaced the `=`, commander would read the arguments of the command as values of the option as well.
+      // A repeatable option must have `=`. After a space, commander would also read the later arguments as its values.
       return typeof value === "string" ? [`--${name}`, value] : value.map((each) => `--${name}=${each}`);
     }),
     // An argument, such as an id, may begin with `-`. After `--`, commander does not read this argument as an option.

@@ -48,8 +48,8 @@ export function Dialog({
         event.preventDefault();
         onClose();
       }}
-      // If the user presses Escape a second time, the browser ignores `preventDefault` and closes the dialog. Show the
-      // dialog again. After the component has closed the dialog, the reference is empty.
+      // At a second Escape, the browser ignores `preventDefault` and closes the dialog, so this handler shows the
+      // dialog again. If the component itself has closed the dialog, `dialog.current` is null.
       onClose={() => dialog.current?.showModal()}
     >
       <h2 id={id}>{title}</h2>
@@ -90,7 +90,7 @@ export function ChangeDialog({
   const field = `To continue, type ${id}`;
   const close = () => {
     leaving.value = undefined;
-    // Clears the announcement of the dialog, so that the region of the page does not repeat it.
+    // Clear the announcement of the dialog. Otherwise, the live region of the page would repeat this announcement.
     announce("");
     onClose();
   };
@@ -121,7 +121,7 @@ export function ChangeDialog({
   );
 }
 
-/** Shows a button that opens a dialog. @param children creates the dialog. The argument closes the dialog */
+/** Shows a button that opens a dialog. @param children creates the dialog from a function that closes the dialog */
 export function DialogButton({
   label,
   icon: Icon,

@@ -4,7 +4,7 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAction } from "./calls.ts";
 import { FailureBox } from "./failure.tsx";
 
-/** The error of the form that contains a field, and the id of the element with the error. */
+/** The error of the form around a field, and the id of the element that shows the error. */
 const FormError = createContext<{ readonly error: unknown; readonly id: string }>({ error: undefined, id: "" });
 
 /** The state of the fields of a form. */
@@ -12,13 +12,13 @@ export interface Fields<T> {
   readonly values: T;
   /** The names of the fields whose values differ from the stored values. */
   readonly changed: (keyof T & string)[];
-  /** Returns the properties with which a field shows and changes its value. */
+  /** Returns the properties that a field component needs to show and change the value. */
   readonly field: <Name extends keyof T>(
     name: Name,
   ) => { readonly value: T[Name]; readonly onValue: (value: T[Name]) => void };
 }
 
-/** Holds the values of a form. A field shows the stored value until the user changes the field. */
+/** Creates the state of a form. A field shows the value in `stored` until the user changes the field. */
 export function useFields<T extends object>(stored: T): Fields<T> {
   const [edited, setEdited] = useState<Partial<T>>({});
   const values: T = { ...stored, ...edited };

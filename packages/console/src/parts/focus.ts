@@ -2,9 +2,9 @@ export function focusHeading(): void {
   document.querySelector<HTMLElement>("main h1")?.focus();
 }
 
-/** Focuses an element. If the page does not contain the element, or removes it later, focuses the heading. */
+/** Focuses an element. If the element is not in the page, or is removed while it has the focus, focuses the heading. */
 export function giveFocusBack(element: Element | null): void {
-  // If the body had the focus, do nothing. Some browsers do not focus a clicked button.
+  // Some browsers do not focus a clicked button. The body then has the focus, so there is no focus to restore.
   if (element === document.body || !(element instanceof HTMLElement)) return;
   if (!element.isConnected) {
     focusHeading();

@@ -1,13 +1,13 @@
-/** The first group matches a key, the second group a string, the third group a number or a keyword. */
+/** Matches a JSON token. Group 1 matches a key, group 2 a string, and group 3 a number or a keyword. */
 const TOKEN = /("(?:\\.|[^"\\])*"(?=\s*:))|("(?:\\.|[^"\\])*")|(-?\b\d[\d.eE+-]*\b|\btrue\b|\bfalse\b|\bnull\b)/;
 
-/** The classes of the parts in the order of `split`: the text before a token, then the three groups. */
+/** The CSS classes of the parts that `split` returns per token: the text before the token, then the three groups. */
 const CLASSES = [undefined, "key", "text", "value"];
 
-/** Splits JSON into tokens. `kind` is the class of a token. Undefined if the token is punctuation or space. */
+/** Splits JSON into tokens. `kind` is the CSS class of the token. Undefined for punctuation and whitespace. */
 export function jsonTokens(json: string): readonly { readonly text: string; readonly kind: string | undefined }[] {
   const parts = json.split(TOKEN).map((text, i) => ({ text, kind: CLASSES[i % CLASSES.length] }));
-  // A group that does not match is undefined. The text before a token may be empty.
+  // Drops empty texts, and the undefined results of groups that did not match.
   return parts.filter(({ text }) => text);
 }
 

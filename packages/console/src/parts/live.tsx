@@ -22,8 +22,8 @@ export function announce(text: string): void {
 place.subscribe(() => announce(""));
 
 /**
- * The mounted regions. Only the last region shows the text, because screen readers ignore content outside of an open
- * dialog.
+ * The mounted `LiveRegion` components. Only the last component shows the text. If a dialog is open, the last component
+ * is in the dialog. Screen readers ignore content outside of an open dialog.
  */
 const regions = signal<readonly symbol[]>([]);
 

@@ -8,7 +8,7 @@ const UNITS = [
 
 const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "always" });
 
-/** Formats a time relative to another time, such as `3 hours ago`. Both times are in milliseconds. */
+/** Formats `atMs` relative to `fromMs`, such as `3 hours ago`. Both are times in milliseconds since 1970. */
 export function relativeText(atMs: number, fromMs: number): string {
   const seconds = (atMs - fromMs) / 1000;
   const [unit, size] = UNITS.find(([, each]) => Math.abs(seconds) >= each) ?? [];

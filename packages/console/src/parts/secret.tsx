@@ -5,7 +5,7 @@ import { Dialog } from "./dialog.tsx";
 import { announce } from "./live.tsx";
 import { capitalized } from "./message.tsx";
 
-/** A token, or the secret of a webhook. */
+/** A token or a webhook secret, and the texts of the dialog that shows the token or secret. */
 export interface ShownSecret {
   readonly title: string;
   readonly token: string;

@@ -11,16 +11,16 @@ export interface Column<T> {
   readonly isHeading?: boolean;
 }
 
-/** The maximum number of rows that a table renders completely. A longer table renders only the visible rows. */
+/** A table with more rows than this number is "long": it renders only the rows in and near the visible part. */
 const WHOLE = 200;
 
-/** The number of rows that a long table renders before and after the visible rows, so that Tab reaches the next row. */
+/** The number of rows that a long table renders above and below the visible rows. Tab reaches only rendered rows. */
 const BEYOND = 20;
 
-/** The minimum width of a long table, in pixels. If less width is available, the table scrolls. */
+/** The minimum width of a long table, in pixels. In a narrower container, the table scrolls horizontally. */
 const MIN_WIDTH = 1152;
 
-/** Returns the rows to render, according to the scroll position. */
+/** Computes which rows a table renders at the current scroll position. */
 function useRowsInSight(count: number) {
   const body = useRef<HTMLTableSectionElement>(null);
   const head = useRef<HTMLTableRowElement>(null);
@@ -33,14 +33,14 @@ function useRowsInSight(count: number) {
     const look = () => {
       const height = body.current?.querySelector("tr[aria-rowindex]")?.getBoundingClientRect().height || rowHeight;
       const above = -(body.current?.getBoundingClientRect().top ?? 0) / height;
-      // Rounds to ten rows, so that only some scroll events render the table again.
+      // `first` is a multiple of ten. So the table renders again only after each ten rows, not at each scroll event.
       const first = Math.max(0, Math.floor(above / 10) * 10 - BEYOND);
       setSight((before) =>
         before.start === first && before.rowHeight === height ? before : { start: first, rowHeight: height },
       );
     };
     look();
-    // Fixes the widths of the columns, so that the widths do not change with the rendered rows.
+    // Fixes the column widths. Otherwise, the widths would change when other rows are rendered.
     setWidths([...(head.current?.cells ?? [])].map((cell) => cell.getBoundingClientRect().width));
     // Scroll events do not bubble, so the listener captures them.
     const options = { capture: true, passive: true };
@@ -57,13 +57,13 @@ function useRowsInSight(count: number) {
   return { body, head, widths, isLong, start: from, end, before: from * rowHeight, after: (count - end) * rowHeight };
 }
 
-/** If a cell is too narrow for its text, makes the browser show the whole text on hover. */
+/** If a cell is too narrow for its text, copies the text to `title`. The browser shows `title` on hover. */
 function showWhole({ target }: { readonly target: EventTarget | null }): void {
   const cell = (target as Element).closest<HTMLElement>("td, th");
   if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
 }
 
-/** Shows a table. If the table is long, only the rows in and near the visible part are rendered. */
+/** Shows a table. A table with more than `WHOLE` rows renders only the rows in and near the visible part. */
 export function Table<T>({
   caption,
   columns,
@@ -79,7 +79,7 @@ export function Table<T>({
   const total = widths.reduce((sum, width) => sum + width, 0);
   const gap = (height: number) => height > 0 && <tr aria-hidden style={{ height: `${height}px` }} />;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: without a mouse, users scroll it with the arrow keys
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users scroll the section with the arrow keys
     <section class="scrolls" aria-label={caption} tabIndex={0}>
       <table
         class={isLong ? "long" : undefined}
@@ -159,8 +159,8 @@ export function ListTable<T>({
 }
 
 /**
- * Shows a button that reads the next items. If the button comes near the visible part of the page, the next items are
- * read without a click. If the last read failed, the user must click the button.
+ * Shows a button that reads the next items. When the user scrolls near the button, the component reads the next items
+ * without a click. After a failed read, the user must click the button.
  */
 function MoreButton({ isBusy, error, more }: Pick<List<unknown>, "isBusy" | "error" | "more">) {
   const button = useRef<HTMLButtonElement>(null);

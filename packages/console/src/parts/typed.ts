@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-/** Holds the texts of fields whose initial texts are in the URL. If the URL changes, the texts are reset. */
+/** Stores the texts of fields. The initial texts are `given`. If `given` changes, the texts are reset to `given`. */
 export function useTyped<T>(given: T): readonly [typed: T, setTyped: (typed: T) => void] {
   const of = JSON.stringify(given);
   const [state, setState] = useState<{ readonly of: string; readonly typed: T }>();

@@ -10,7 +10,7 @@ let hasUnsaved = false;
  */
 export const leaving = signal<(() => void) | undefined>(undefined);
 
-/** While `isUnsaved` is set, the console or the browser prompts the user before the text of the dialog is lost. */
+/** While `isUnsaved` is true, the user must confirm the loss of the text before leaving or closing the page. */
 export function useUnsaved(isUnsaved: boolean): void {
   useLayoutEffect(() => {
     hasUnsaved = isUnsaved;

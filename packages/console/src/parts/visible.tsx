@@ -1,10 +1,10 @@
 /**
- * Matches characters that are invisible, or that reorder or move other characters. Examples are controls, formats,
+ * Matches invisible characters, and characters that reorder other characters: control characters, format characters,
  * separators, and a space at the start or end of the text.
  */
 const UNSEEN = /([\p{C}\p{DI}\p{Zl}\p{Zp}\u2800]|(?! )\p{Zs}|^ | $)/u;
 
-/** Splits a text into readable parts and code points such as `U+202E`. A code point replaces an invisible character. */
+/** Splits a text at the matches of `UNSEEN`. A code point such as `U+202E` replaces each matched character. */
 export function visibleParts(text: string): readonly { readonly text: string; readonly isCodePoint: boolean }[] {
   return text
     .split(UNSEEN)
@@ -16,10 +16,7 @@ export function visibleParts(text: string): readonly { readonly text: string; re
     .filter((part) => part.text !== "");
 }
 
-/**
- * Returns a text in which code points replace the invisible characters. Use this function if a place can show only
- * plain text.
- */
+/** Like `Visible`, but returns plain text. Use this function for attributes and other places without markup. */
 export function visibleText(text: string): string {
   return visibleParts(text)
     .map((part) => part.text)
@@ -29,14 +26,14 @@ export function visibleText(text: string): string {
 /** The maximum length of a shown id, in characters. */
 const MAX_SHOWN = 40;
 
-/** Cuts a long id in the middle, because ids often differ only at the end. */
+/** Removes the middle of a long id. Keeps the end, because ids often differ only at the end. */
 export function cutText(id: string): string {
   const all = [...id];
   if (all.length <= MAX_SHOWN) return id;
   return `${all.slice(0, MAX_SHOWN - 16).join("")}…${all.slice(-15).join("")}`;
 }
 
-/** Shows a text of unknown origin. Characters that change the look of the text appear as code points. */
+/** Shows a text of unknown origin. Invisible and reordering characters appear as code points such as `U+202E`. */
 export function Visible({ text }: { readonly text: string }) {
   return (
     <>
