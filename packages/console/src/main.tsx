@@ -4,6 +4,6 @@ import { Shell } from "./shell.tsx";
 
 watchActs();
 const page = document.getElementById("console") as HTMLElement;
-// Removes the text that the page shows before the script runs.
+// Removes the placeholder text of the HTML page.
 page.replaceChildren();
 render(<Shell />, page);

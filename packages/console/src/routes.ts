@@ -9,24 +9,24 @@ export interface Params {
 }
 
 export interface Route {
-  /** The path of a page. Empty for the first page. */
+  /** The path of a page in `PAGES`. An empty path selects the first page. */
   readonly path: string;
   readonly params: Params;
 }
 
-/** The address of the shown page, from `#` on. While a confirmation is open, `location.hash` may differ. */
+/** The URL hash of the shown page. While the user is asked to confirm the loss of text, `location.hash` may differ. */
 const hash = signal(location.hash);
 addEventListener("hashchange", follow);
 
 /** The shown page, parsed from an address such as `#/group?env=acme%2FCustomer&id=a`. */
 export const route = computed((): Route => parseHash(hash.value));
 
-/** Returns the identity of the page of a route. Filters are not a part of the identity. */
+/** Returns a key for the page of a route. The key contains the path, `env` and `id`, but no filters. */
 export function pageOf({ path, params }: Route): string {
   return JSON.stringify([path, params.env, params["id"]]);
 }
 
-/** Shows the page of the address. If the user leaves a page with unsaved text, the user must confirm first. */
+/** Shows the page that `location.hash` selects. If the shown page has unsaved text, the user must confirm first. */
 function follow(): void {
   const wanted = location.hash;
   const show = () => {
@@ -37,7 +37,7 @@ function follow(): void {
   else leave(show);
 }
 
-/** Stays on the shown page, and restores the address of this page. */
+/** Closes the confirmation, and restores the address of the shown page. */
 export function stay(): void {
   leaving.value = undefined;
   if (location.hash !== hash.value) location.hash = hash.value;
@@ -48,7 +48,7 @@ function parseHash(text: string): Route {
   return { path, params: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-/** Returns the address of a page. Empty parameters are omitted. */
+/** Returns the address of a page. Omits empty parameters. */
 export function hrefOf(path: string, params: Params = {}): string {
   const given = Object.entries(params).filter((entry): entry is [string, string] => !!entry[1]);
   const query = new URLSearchParams(given).toString();
@@ -58,11 +58,12 @@ export function hrefOf(path: string, params: Params = {}): string {
 /**
  * Goes to a page.
  *
- * @param isReplacing whether the new page replaces the shown page in the history of the browser, for example because
- *   the resource of the shown page was deleted
+ * @param isReplacing whether to replace the current entry in the browser history, for example after the resource of
+ *   the shown page was deleted. Default: no
  */
 export function go(href: string, isReplacing = false): void {
-  // Does not wait for `hashchange`, because the next call of `announce` must belong to the new page.
+  // The route must change before this function returns. Otherwise, the later `hashchange` event would remove a text
+  // that the caller announces after `go`.
   if (isReplacing) {
     location.replace(href);
     hash.value = location.hash;

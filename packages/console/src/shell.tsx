@@ -21,7 +21,7 @@ export function Shell() {
       <button
         type="button"
         class="skip"
-        // A link would change the address, and the address selects the page.
+        // The address selects the page, and a link to the heading would change the address. So this is a button.
         onClick={focusHeading}
       >
         Skip to the page
@@ -38,7 +38,7 @@ export function Shell() {
   );
 }
 
-/** Prompts the user before unsaved text is lost. */
+/** Asks the user to confirm the loss of unsaved text. */
 function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
   return (
     <Dialog title="Leave without saving?" onClose={stay}>
@@ -107,8 +107,8 @@ function Identity() {
 
 function Navigation() {
   const { isRoot, environment, env } = useSession();
-  // If the address has no path, the first page is shown. If the shown page has no link, the navigation marks the last
-  // link before this page in `PAGES`.
+  // The navigation highlights the link of the shown page. If the page has no link, the navigation highlights the
+  // closest link that precedes the page in `PAGES`.
   const path = route.value.path || PAGES[0]?.path;
   const shown = PAGES.findIndex((each) => each.path === path);
   const within = PAGES.findLast(({ link }, i) => i <= shown && link !== undefined)?.path;
@@ -167,8 +167,8 @@ function Navigation() {
 }
 
 /**
- * Shows the page of the address. If the environment or the id in the address changes, the state of the page is reset.
- * If a new sign-in changes the environment or the role of the token, the state is also reset.
+ * Shows the page that the address selects. If the path, the environment or the id in the address changes, the page
+ * loses its state. If a new sign-in changes the role or the environment of the token, the page also loses its state.
  */
 function CurrentPage() {
   const { caller, environment } = useSession();
@@ -198,7 +198,7 @@ function CurrentPage() {
   return <Show key={JSON.stringify(what)} params={params} />;
 }
 
-/** Replaces the page if the address names another environment than the environment of the API token. */
+/** Explains that the environment in the address is not the environment of the API token. */
 function OtherEnvironment({ own, name }: { readonly own: string; readonly name: string }) {
   const { path, params } = route.value;
   const { env: _, ...rest } = params;

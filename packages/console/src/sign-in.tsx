@@ -23,7 +23,7 @@ export function SignIn() {
   );
 }
 
-/** Shows a dialog for a new sign-in. */
+/** Shows a dialog for a sign-in during a session, for example after the service has rejected the token. */
 export function SignInAgain() {
   const close = () => {
     typedToken.value = "";
@@ -40,7 +40,7 @@ export function SignInAgain() {
   );
 }
 
-/** @param onCancel closes the dialog for a new sign-in. Undefined for the first sign-in */
+/** @param onCancel closes the dialog of `SignInAgain`. Undefined on the sign-in page */
 function TokenForm({ onCancel }: { readonly onCancel?: () => void }) {
   const again = onCancel ? " again" : "";
   const submit = async () => {

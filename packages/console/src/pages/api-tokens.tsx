@@ -150,14 +150,14 @@ function Lookup() {
     setFound(undefined);
     const given = text.trim();
     if (given === "") throw new InvalidInput("Paste an API token, or its id.", "An API token, or its id");
-    // If the text is the id of a listed API token, it is not sent as a token.
+    // If the text is the id of a listed API token, open the page of this token. Otherwise, send the text as a secret.
     const ids = environment ? await readApiTokens(admin, { environment }, new AbortController().signal) : [];
     if (ids.some(({ id }) => id === given)) {
       go(hrefOf("token", { env, id: given }));
       return `The API token ${given}`;
     }
     setFound(await admin.lookupApiToken({ token: given }));
-    // The text may be a valid token, so the page does not keep it.
+    // The text may be a valid secret, so the page does not keep the text.
     setText("");
     return "Found. The pasted text is forgotten.";
   };

@@ -20,7 +20,7 @@ import { go, hrefOf, type Params } from "../routes.ts";
 import { failureOf } from "../session/failures.ts";
 import { useSession } from "../session/session.ts";
 
-/** The filters of the audit trail, by their names in the address and in the options of `ugs audit`. */
+/** The filters of the audit trail. The key is the name of the URL parameter and of the option of `ugs audit`. */
 const FILTERS = {
   group: { label: "User group", hint: "The id of a user group, even of a deleted group." },
   actor: { label: "Done by", hint: "The id of an API token, root, or service." },
@@ -101,8 +101,8 @@ export function AuditPage({ params }: { readonly params: Params }) {
 
 function Trail({ filters }: { readonly filters: Filters }) {
   const { admin, environment, env } = useSession();
-  // A time such as `2h` is relative to the time of the first request, so all pages must use the filter of the first
-  // request.
+  // `requestOf` converts a duration such as `2h` to a time before now. All pages must have the same filter, so the
+  // later pages use the filter of the first page.
   const request = useRef<ReturnType<typeof requestOf>>();
   const list = useList(`audit ${JSON.stringify(filters)}`, "event", async (pageToken, signal) => {
     if (pageToken === "" || !request.current) request.current = requestOf(filters);
@@ -121,7 +121,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
   );
 }
 
-/** The number of past events that the page shows when the user starts to follow. */
+/** The number of past events that the page shows when the user starts to follow the audit trail. */
 const FIRST = 10;
 
 /** The maximum number of shown events. While a page is hidden, hundreds of thousands of events may arrive. */
@@ -210,7 +210,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
     {
       name: "By",
       of: ({ actorId, actorDisplayName, role }) => {
-        // If the caller is ADMIN_TOKEN, the name, the id and the role may be equal. Equal texts are shown only once.
+        // The name, the id and the role of ADMIN_TOKEN may be equal. The set shows equal texts only once.
         const [first, ...rest] = new Set([actorDisplayName || actorId, actorId, role]);
         return <TwoLines first={first} second={rest.join(", ")} />;
       },

@@ -33,7 +33,7 @@ export function fieldsIn(texts: GroupTexts): { readonly [field: string]: unknown
   return Object.fromEntries(FIELDS.map((field) => [field.localName, parseField(field, texts[field.name] ?? "")]));
 }
 
-/** Returns the options of `ugs` for all non-empty fields. A placeholder replaces a text that is not valid yet. */
+/** Returns the `ugs` options for the non-empty fields in `names`. A placeholder replaces a text that is not valid. */
 export function optionsFor(texts: GroupTexts, names = FIELD_NAMES): CommandProps["options"] {
   const chosen = FIELDS.filter(({ name }) => names.includes(name) && texts[name]?.trim());
   return Object.fromEntries(

@@ -17,7 +17,7 @@ interface Call {
 
 /** Returns programs that make a call. The programs read the API token from the environment variable `API_TOKEN`. */
 function programsOf({ path, body, options = "", typescript, python, go }: Call): Programs {
-  // The parent folder of the console is the base URL of the service, even if a proxy adds a path.
+  // The console is in a folder below the base URL of the service. A proxy may add a path to the base URL.
   const url = new URL("..", document.baseURI).href.replace(/\/$/, "");
   return {
     curl: `curl -sS ${quoted(`${url}/${path}`)} \\
@@ -78,7 +78,7 @@ export function groupPrograms(userGroupId: string): Programs {
   return programsOf({
     path: "usergroup.v1.UserGroupService/GetUserGroup",
     body: `{"userGroupId": ${id}, "name": "Acme"}`,
-    // Drops the body of the response, because it contains the token of the group.
+    // Discards the response body, because the body contains the token of the group.
     options: ` \\
   -o /dev/null -w "%{http_code}\\n"`,
     typescript: [`userGroups.getUserGroup({ userGroupId: ${id}, name: "Acme" })`, "newUserGroup"],

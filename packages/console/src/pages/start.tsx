@@ -45,7 +45,7 @@ function useProgress() {
         admin.listSigningKeys({ environment }, { signal }),
         admin.listWebhooks({ environment }, { signal }),
       ]);
-      // The API token of the console is not an API token of the back end.
+      // Ignores the API token of this session, because the back end needs an API token of its own.
       const others = tokens.filter(({ id }) => id !== caller.apiTokenId);
       return {
         hasToken: others.length > 0,
@@ -179,8 +179,8 @@ function Step({
 }
 
 /**
- * The invitation is not shown if at least this number of environments exists. The service itself creates up to two
- * environments.
+ * `Invitation` shows nothing if at least this number of environments exists. The service itself creates up to two
+ * environments. If more exist, a user has created an environment and needs no invitation.
  */
 const MANY = 3;
 

@@ -131,13 +131,13 @@ interface Acting {
   readonly again: () => Promise<void>;
 }
 
-/** Changes the fields. If another user has changed the group, the first attempt to save only shows a warning. */
+/** Edits the fields of a group. If another user has changed the group, the first attempt to save shows a warning. */
 function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();
   const present = textsOf(group);
   const { values: texts, changed: paths, field } = useFields(present);
   const [initial] = useState(present);
-  /** The etag for the next attempt to save. Undefined after a warning: the next attempt then uses the latest etag. */
+  /** The etag that the next attempt to save sends. If undefined, the attempt sends the latest etag of the group. */
   const [checked, setChecked] = useState<string | undefined>(group.etag);
   const changedByOthers = FIELD_NAMES.filter((field) => present[field] !== initial[field]);
   const { providedId: id, etag } = group;
@@ -147,7 +147,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
     try {
       await userGroups.updateUserGroup(request);
     } catch (error) {
-      // Another user has changed the group, so the page reads the new values.
+      // `Aborted` means that another user has changed the group. The page reads the new values before the next attempt.
       if (ConnectError.from(error).code === Code.Aborted) {
         await again();
         setChecked(undefined);
@@ -183,7 +183,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
 function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable) {
   const showSecret = useSecret();
   const { caller, userGroups } = useSession();
-  // A retry has the same id, so the service rotates the token only once.
+  // A retry sends the same request id, so the service rotates the token only once.
   const [requestId] = useState(newRequestId);
   const rotate = async (previousTokenTtl: Duration) => {
     const { userGroup } = await userGroups.rotateUserGroupToken({
@@ -280,7 +280,7 @@ function End({ group, again }: Acting) {
   const revoke = async () => {
     await admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
     requestId.current = newRequestId();
-    // The group has a new etag, which the next change must send.
+    // The revocation has changed the etag of the group. The next change must send the new etag.
     await again();
     return `Revoked the tokens of the user group ${id}.`;
   };

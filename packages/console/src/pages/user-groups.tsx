@@ -15,7 +15,7 @@ import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { EnvironmentTokenNote, fieldsIn, GroupFieldset, NO_TEXTS, optionsFor } from "./group-form.tsx";
 
-/** Lists the user groups of an environment. The address may contain a prefix of the ids. */
+/** Lists the user groups of an environment. If the address contains an id prefix, lists only the matching groups. */
 export function UserGroupsPage({ params }: { readonly params: Params }) {
   const { admin, isRoot, environment, env } = useSession();
   const prefix = params["prefix"] ?? "";

@@ -15,7 +15,7 @@ function msOf(time: Timestamp | undefined, none: number): number {
   return time ? timestampMs(time) : none;
 }
 
-/** The orders of the list of API tokens. */
+/** The sort orders of the list of API tokens. */
 export const ORDERS = {
   expires: { words: "First to expire", of: ({ expireTime }: ApiToken) => msOf(expireTime, Number.MAX_VALUE) },
   unused: { words: "Never used, then least recently used", of: unusedSince },
@@ -23,14 +23,14 @@ export const ORDERS = {
 } as const;
 
 /**
- * Returns the key by which `unused` sorts. API tokens that were never used come first, in the order of their creation.
- * The other API tokens follow, the least recently used first.
+ * Returns the sort key of the order `unused`. API tokens that were never used come first, the oldest first. The other
+ * API tokens follow, the least recently used first.
  */
 function unusedSince({ lastUseTime, createTime }: ApiToken): number {
   return lastUseTime ? timestampMs(lastUseTime) : msOf(createTime, 0) - Number.MAX_SAFE_INTEGER;
 }
 
-/** Sorts API tokens. @param order a key of `ORDERS`. If the text is not a key of `ORDERS`, the order is `expires` */
+/** Sorts API tokens. @param order a key of `ORDERS`. Any other text selects the order `expires` */
 export function inOrder(tokens: readonly ApiToken[], order: string): ApiToken[] {
   const { of } = Object.hasOwn(ORDERS, order) ? ORDERS[order as keyof typeof ORDERS] : ORDERS.expires;
   return [...tokens].sort((a, b) => of(a) - of(b) || (a.id < b.id ? -1 : 1));

@@ -21,7 +21,7 @@ export function readApiTokens(
  * user group tokens.
  */
 export function LeakNote({ role, env }: { readonly role: Role; readonly env?: string | undefined }) {
-  // The role resolve cannot read user groups.
+  // An API token of role resolve cannot read user group tokens.
   if (role === Role.RESOLVE) return null;
   return (
     <>

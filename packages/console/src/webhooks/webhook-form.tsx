@@ -26,7 +26,7 @@ export function fieldsIn({ displayName, url, isOfAllTypes, eventTypes }: Webhook
 export function WebhookFieldset({ field }: Pick<Fields<WebhookValues>, "field">) {
   const isOfAllTypes = field("isOfAllTypes");
   const { value: eventTypes, onValue: setEventTypes } = field("eventTypes");
-  // The webhook may have event types of a later release. `EVENT_TYPES` does not contain these types.
+  // The webhook may have event types of a later release, which are not in `EVENT_TYPES`. The form keeps these types.
   const types = [...new Set([...EVENT_TYPES, ...eventTypes])];
   const choose = (type: string, isChosen: boolean) =>
     setEventTypes(types.filter((each) => (each === type ? isChosen : eventTypes.includes(each))).sort());

@@ -20,14 +20,14 @@ export function stateText({ state, failedAttempts }: Webhook): string {
 }
 
 /**
- * Returns a time. Events since this time may be undelivered. Returns undefined if the webhook is enabled and the last
- * delivery did not fail.
+ * Returns the earliest time of the events that may be undelivered. Returns undefined if the state is `ENABLED` and the
+ * last delivery did not fail.
  */
 export function undeliveredSince({ state, failureStartTime, deliveredTime }: Webhook): Webhook["deliveredTime"] {
   return state !== State.ENABLED || failureStartTime ? deliveredTime : undefined;
 }
 
-/** The cause of a failed attempt, and advice. If the attempt has an HTTP status, the status follows the cause. */
+/** The cause and the advice, by outcome of a failed attempt. `outcomeText` appends the HTTP status to the cause. */
 const FAILURES: { readonly [outcome in Outcome]?: readonly [why: string, whatToDo: string] } = {
   [Outcome.STATUS]: ["the endpoint answered", "See the log of the endpoint."],
   [Outcome.REDIRECT]: ["the endpoint answered with the redirect", "Set the URL to the target of the redirect."],
@@ -55,10 +55,10 @@ export interface Attempted {
   readonly duration?: Duration | undefined;
 }
 
-/** Describes the result of an attempt. The text contains no advice. */
+/** Describes the result of a delivery attempt, without advice. */
 export function outcomeText({ outcome, httpStatus }: Attempted): string {
   const status = httpStatus === 0 ? "" : ` ${httpStatus}`;
-  // A later release may have additional outcomes.
+  // A later release of the service may return outcomes that are not in `FAILURES`.
   return outcome === Outcome.DELIVERED ? `delivered,${status}` : `${FAILURES[outcome]?.[0] ?? "failed"}${status}`;
 }
 
