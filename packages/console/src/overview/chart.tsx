@@ -71,9 +71,7 @@ export function Chart({ title, about, none, ...chart }: ChartProps) {
   );
 }
 
-/**
- * Draws the lines of a chart. While the chart is shown, only `ends`, `period` and the values of the lines may change.
- */
+/** Draws the lines of a chart. After the first render, only `ends`, `period` and the values of `lines` may change. */
 function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps, "about" | "none">) {
   const place = useRef<HTMLDivElement>(null);
   const legend = useRef<HTMLUListElement>(null);

@@ -124,7 +124,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
 /** The number of past events that the page shows when the user starts to follow the audit trail. */
 const FIRST = 10;
 
-/** The maximum number of shown events. While a page is hidden, hundreds of thousands of events may arrive. */
+/** The maximum number of shown events. Hundreds of thousands of events may occur while the page is hidden. */
 const MAX_EVENTS = 500;
 
 /** Shows new events as they arrive. Retries while the service is unavailable. */

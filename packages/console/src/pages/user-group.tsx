@@ -96,10 +96,10 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
   );
 }
 
-/** The maximum number of shown events. */
+/** The maximum number of events in the timeline. */
 const EVENTS = 20;
 
-/** Shows the last events of a user group. After a change of the group, the events are read again. */
+/** Shows the last audit events of a user group. Reads the events again when the group changes. */
 function Timeline({ group: { providedId: id, etag } }: { readonly group: UserGroupInfo }) {
   const { admin, environment, env } = useSession();
   const { value, error, again } = useAnswer(`events ${id} ${etag}`, async (signal) => {

@@ -2,7 +2,7 @@ import { Terminal } from "lucide-preact";
 import { type CommandProps, commandText } from "./command-text.ts";
 import { CopyButton } from "./copy.tsx";
 
-/** Shows the `ugs` command for the task of the page or dialog. */
+/** Shows the `ugs` command that does the same as the page or the dialog. */
 export function CommandLine(props: CommandProps) {
   const text = commandText(props);
   return (

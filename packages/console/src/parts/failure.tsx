@@ -4,7 +4,7 @@ import { isAskingAgain, session } from "../session/session.ts";
 /**
  * Shows an error with advice. If the service has rejected the token of the session, the box offers a new sign-in.
  *
- * @param again repeats a request that only reads data
+ * @param again repeats the failed request. Set only if the request reads data and changes nothing
  * @param isOfSignIn whether the request was the sign-in. Default: no
  */
 export function FailureBox({

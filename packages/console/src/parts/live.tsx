@@ -11,14 +11,13 @@ const place = computed(() => JSON.stringify([session.value?.number, route.value]
 const said = signal({ text: "", number: 0 });
 
 /**
- * Announces a text to screen readers. The page shows the text until the next announcement, or until the user leaves the
- * page.
+ * Announces a text to screen readers, and shows the text. The text disappears at the next announcement, when the user
+ * dismisses it, or when the route or the session changes.
  */
 export function announce(text: string): void {
   said.value = { text, number: said.peek().number + 1 };
 }
 
-// Removes the announcement when the user leaves the page.
 place.subscribe(() => announce(""));
 
 /**

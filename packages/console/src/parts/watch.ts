@@ -7,7 +7,7 @@ document.addEventListener("visibilitychange", () => {
   isVisible.value = document.visibilityState === "visible";
 });
 
-/** The state of a request that is repeated. */
+/** The state of a request that `useWatched` repeats. */
 interface Watched<T> extends Answer<T> {
   /** Whether the next request waits until the page is visible. */
   readonly isPaused: boolean;

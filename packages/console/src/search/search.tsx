@@ -146,7 +146,7 @@ export function Search() {
       {targets.length > 0 && (
         <div class="results" role="listbox" id={`${id}-results`} aria-label="Results">
           {targets.map(({ href, icon: Icon, content }, i) => (
-            // biome-ignore lint/a11y/useKeyWithClickEvents: the field handles the keys
+            // biome-ignore lint/a11y/useKeyWithClickEvents: the search field handles the keys of the list
             <div
               key={href}
               id={`${id}-${i}`}

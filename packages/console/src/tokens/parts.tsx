@@ -17,7 +17,7 @@ export function readApiTokens(
 }
 
 /**
- * Explains that the bearer of a leaked API token may have read user group tokens. Shows the command that revokes these
+ * Warns that somebody may have used a leaked API token to read user group tokens. Shows the command that revokes the
  * user group tokens.
  */
 export function LeakNote({ role, env }: { readonly role: Role; readonly env?: string | undefined }) {
