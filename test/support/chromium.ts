@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,6 +27,8 @@ export function suiteBrowser(): TestBrowser {
 /** Starts Chromium in headless mode. The browser can connect only to 127.0.0.1. */
 async function startChromium(executablePath: string): Promise<TestBrowser> {
   const profile = mkdtempSync(join(tmpdir(), "ugs-chromium-"));
+  const log = join(profile, "log");
+  let isClosing = false;
   const context = await chromium.launchPersistentContext(profile, {
     executablePath,
     args: [
@@ -35,6 +37,8 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
       "--disable-gpu",
       "--disable-quic",
       "--no-first-run",
+      "--enable-logging",
+      `--log-file=${log}`,
       "--disable-background-networking",
       "--disable-component-update",
       "--disable-sync",
@@ -43,9 +47,13 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
   });
   // On a busy machine, Playwright's default of 30 s is too short. 120 s is the default timeout of `waitFor`.
   context.setDefaultTimeout(120_000);
+  context.once("close", () => {
+    if (!isClosing) console.error(`Chromium exited. The end of its log:\n${readFileSync(log, "utf8").slice(-4000)}`);
+  });
   return {
     context,
     close: async () => {
+      isClosing = true;
       await context.close();
       rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
     },
