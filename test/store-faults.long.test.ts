@@ -78,7 +78,7 @@ describeWithRedis("an error of an unavailable store", () => {
     const reported = { reason: "STORE_UNAVAILABLE", cause, message: expect.stringContaining(words) };
     expect(byRoot).toEqual(reported);
     expect(byAdmin).toEqual(reported);
-    const text = "the store does not answer; try again";
+    const text = "the store is unavailable; try again";
     expect(byOther).toEqual({ reason: "STORE_UNAVAILABLE", cause: undefined, message: text });
     expect(overRest.error).toMatchObject({ reason: "STORE_UNAVAILABLE", message: text });
     expect(overRest.error).not.toHaveProperty("cause");

@@ -257,7 +257,7 @@ export type StoreFault = keyof typeof STORE_FAULTS;
  * never committed afterwards.
  */
 export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE", {
-  text: "the store does not answer; try again",
+  text: "the store is unavailable; try again",
 }) {
   override readonly outcome: ChangeOutcome | undefined;
   readonly fault: StoreFault | undefined;

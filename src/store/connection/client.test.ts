@@ -28,7 +28,7 @@ it("StoreClient reports a round trip to the observer once, even if its command f
   let fail: (error: Error) => void = () => {};
   vi.spyOn(redisOf(client), "get").mockReturnValue(new Promise((_, reject) => (fail = reject)));
   const run = client.run("slow", "get", ["key"]);
-  await expect(run).rejects.toThrow("the store does not answer");
+  await expect(run).rejects.toThrow("the store is unavailable");
   fail(new Error("socket timeout"));
   await setImmediate();
   expect(seen).toMatchObject([{ operation: "slow", failed: true }]);
