@@ -22,7 +22,7 @@ function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
 
 const keyOf = (digest: string): ApiTokenKey => ({ number: ENVIRONMENT.number, digest });
 
-/** Creates `IssuedTokens` with a store. `reads` contains the reads of the store. The test resolves these reads. */
+/** Creates `IssuedTokens` with a fake store. `reads` contains the reads in the store, which the test resolves. */
 function open(cacheMs = CACHE_MS) {
   const reads: { digest: string; answer(found?: ValidApiToken): void; fail(error: Error): void }[] = [];
   const find = ({ digest }: ApiTokenKey) =>
@@ -42,7 +42,7 @@ describe("IssuedTokens", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
-  it("caches a token until cacheMs after the start of its read", async () => {
+  it("caches a token for cacheMs, counted from the start of the read", async () => {
     const { issued, reads, call } = open();
     const first = issued.find(keyOf("d"));
     vi.advanceTimersByTime(1000);
@@ -95,7 +95,7 @@ describe("IssuedTokens", () => {
     const { length } = reads;
     expect(await call("guess10000")).toBeUndefined();
     expect(reads).toHaveLength(length);
-    // The number of cached unknown tokens is limited, so the first guess is no longer cached.
+    // At most 10,000 unknown tokens are cached, so the first guess was evicted.
     await call("guess0", undefined);
     expect(reads).toHaveLength(length + 1);
     vi.advanceTimersByTime(CACHE_MS);
@@ -145,7 +145,7 @@ describe("IssuedTokens", () => {
     },
   );
 
-  it("reads the token for every call if cacheMs is 0", async () => {
+  it("reads the store in every call if cacheMs is 0", async () => {
     const { issued, reads, call } = open(0);
     await call("d", valid());
     expect(issued.cached("d")).toBeUndefined();
@@ -193,7 +193,7 @@ describe("IssuedTokens", () => {
 });
 
 describe("ApiTokens", () => {
-  it("checks the tokens of the settings first, and does not read the store for a malformed token", async () => {
+  it("finds tokens of the settings without the store, and does not read the store for a malformed token", async () => {
     const { issued, reads } = open();
     const own = newApiToken(1);
     const tokens = new ApiTokens(issued);

@@ -5,9 +5,9 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import type { Role } from "../domain/role.ts";
 import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../domain/token.ts";
 
-/** The bearer of an API token. The bearer's calls act only on the environment of the token. No field is secret. */
+/** A caller with an API token. The caller can act only on the environment of the token. No field is secret. */
 export interface BoundPrincipal {
-  /** The id of the API token. `static-NAME` for an entry of `API_TOKENS`. */
+  /** The id of the API token. For an entry of `API_TOKENS`: `static-`, and the name of the entry or a digest. */
   readonly id: string;
   readonly displayName: string;
   readonly role: Role;
@@ -16,7 +16,7 @@ export interface BoundPrincipal {
   readonly expireTime: number | undefined;
 }
 
-/** The bearer of `ADMIN_TOKEN`, which has no environment. */
+/** The caller with `ADMIN_TOKEN`. This token has no environment. */
 export const ROOT = {
   id: "root",
   displayName: "root",
@@ -31,9 +31,12 @@ export type Authenticated = Principal | undefined;
 
 export interface StaticToken {
   readonly token: string;
-  /** The cached owner of the token. Undefined until `lookUp` has found the owner. */
+  /** The cached principal of the token. Undefined until `lookUp` has found the principal. */
   principal: Principal | undefined;
-  /** Finds the owner. Rejects with StoreUnavailable. Rejects with EnvironmentNotFound if the environment is deleted. */
+  /**
+   * Finds the principal. Rejects with StoreUnavailable if the store fails, and with EnvironmentNotFound if the
+   * environment is deleted.
+   */
   readonly lookUp: () => Promise<Principal>;
 }
 
@@ -63,20 +66,24 @@ export class ApiTokens {
   }
 
   /**
-   * Returns the cached owner of a token of the settings. Undefined for other tokens, and if the owner is not cached.
+   * Returns the cached principal of a token of the settings. Undefined for other tokens, and if no principal is cached.
    */
   ofSettings(token: string): Principal | undefined {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /** The environments of the settings' tokens whose owners are cached. */
+  /** The environments of all cached principals of tokens of the settings. */
   get environments(): readonly Environment[] {
     const tokens = [...(this.#static?.values() ?? [])];
     const found = tokens.flatMap(({ principal }) => principal?.environment ?? []);
     return [...new Map(found.map((environment) => [environment.number, environment])).values()];
   }
 
-  /** Clears the cached owners of the settings' tokens for an environment. @returns whether an owner was cached */
+  /**
+   * Removes the cached principals of tokens of the settings for an environment.
+   *
+   * @returns whether a principal was cached
+   */
   forget(environmentNumber: number): boolean {
     let wasCached = false;
     for (const each of this.#static?.values() ?? []) {
@@ -87,7 +94,10 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /** Returns the cached owner of a token, even if the token has been revoked. Undefined if no owner is cached. */
+  /**
+   * Returns the cached principal of a token, even if the token has expired or been revoked since the read of the store.
+   * Undefined if no principal is cached.
+   */
   lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
@@ -104,7 +114,7 @@ export class ApiTokens {
     if (token.startsWith(USER_GROUP_PREFIX)) return undefined;
     const digest = apiTokenDigest(token);
     const fixed = this.#static.get(digest);
-    if (fixed !== undefined) return fixed.principal ?? lookUpOwner(fixed);
+    if (fixed !== undefined) return fixed.principal ?? lookUpPrincipal(fixed);
     const known = this.#issued.cached(digest);
     if (known !== undefined) return known;
     // A malformed token is never an issued token, so the store need not be read.
@@ -113,7 +123,7 @@ export class ApiTokens {
   }
 }
 
-async function lookUpOwner(fixed: StaticToken): Promise<Principal> {
+async function lookUpPrincipal(fixed: StaticToken): Promise<Principal> {
   fixed.principal = await fixed.lookUp();
   return fixed.principal;
 }
@@ -126,31 +136,34 @@ const MAX_EXPIRING = 100;
 /** A cached API token. Times are by `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
-  /** From this time, the store must be read again. */
+  /** From this time, `cached` no longer returns the principal. */
   readonly until: number;
-  /** From this time, the next use of the API token is written to the store. */
+  /** The first use after this time is written to the store as the last use of the API token. */
   noteAt: number;
 }
 
 interface IssuedTokensDeps {
   readonly store: Pick<ApiTokenStore, "find" | "noteUse">;
-  /** Confirms that a token is unknown. Rejects if the store may have lost data. Default: never rejects. */
+  /**
+   * Called if the store does not find a token. Rejects if the store may have lost data, because the token may then be
+   * valid. Default: never rejects.
+   */
   readonly confirmMissing?: () => Promise<void>;
   /** The maximum age of a cached result of the store, in milliseconds. 0 disables the cache. */
   readonly cacheMs: number;
 }
 
 /**
- * Authenticates issued API tokens by their digests. Caches each result of the store for at most `cacheMs`. If the token
- * expires or is revoked earlier, its result is no longer used. Unknown tokens have a separate cache, so that guessed
- * tokens do not evict valid tokens.
+ * Authenticates issued API tokens by their digests. Caches each result of the store for at most `cacheMs`. When a token
+ * expires or is revoked, the class does not use the cached result of the token any more. Unknown tokens have a separate
+ * cache, so that guessed tokens do not evict valid tokens.
  */
 export class IssuedTokens implements RevocationListener {
   readonly #deps: IssuedTokensDeps;
   readonly #known = new Map<string, Entry>();
-  /** The digests of unknown tokens, each with the time from which the store is read again. */
+  /** The digest of each unknown token, and the time from which `find` reads the store again for this digest. */
   readonly #unknown = new Map<string, number>();
-  /** The reads in flight. A revocation removes each read that may return the state before the revocation. */
+  /** The reads in flight, by digest. A revocation removes each read whose result may be older than the revocation. */
   readonly #readings = new Map<string, Promise<Authenticated>>();
 
   constructor(deps: IssuedTokensDeps) {
@@ -167,12 +180,15 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** Returns the principal of a cached API token, even if its entry has expired. */
+  /** Returns the principal of a cached API token, even if the token or its cache entry has expired. */
   lastOwner(digest: string): BoundPrincipal | undefined {
     return this.#known.get(digest)?.principal;
   }
 
-  /** Reads the principal of an API token that is not cached. Concurrent calls share a read. Rejects like the store. */
+  /**
+   * Reads the principal of an API token that is not cached. Concurrent calls for the same token share a read. Rejects
+   * with the error of the store.
+   */
   find(key: ApiTokenKey): Authenticated | Promise<Authenticated> {
     const { digest } = key;
     const until = this.#unknown.get(digest);
@@ -189,8 +205,8 @@ export class IssuedTokens implements RevocationListener {
   }
 
   /**
-   * Returns, for each environment, the cached API token that expires first. Returns at most 100 API tokens, ordered by
-   * expiry time.
+   * Returns the cached API token of each environment that expires first. Returns at most 100 API tokens, the earliest
+   * expiry time first.
    */
   expiringFirst(): BoundPrincipal[] {
     const found = new Map<string, BoundPrincipal>();
@@ -220,7 +236,7 @@ export class IssuedTokens implements RevocationListener {
     this.#readings.clear();
   }
 
-  /** @param isFresh returns whether no revocation has arrived since the read began */
+  /** @param isFresh returns false if a revocation arrived after the read began. The result is then not cached */
   async #read(key: ApiTokenKey, isFresh: () => boolean): Promise<Authenticated> {
     const { digest } = key;
     const started = performance.now();
@@ -243,7 +259,10 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** Writes a use of a token in the background. A failed write is not repeated before `USE_INTERVAL_MS` has passed. */
+  /**
+   * Writes the use of a token to the store in the background. Even if the write fails, the next write is at least
+   * `USE_INTERVAL_MS` later.
+   */
   #note(entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
     this.#deps.store.noteUse(entry.principal.environment, entry.principal.id).catch(() => {});

@@ -5,8 +5,7 @@ import { MAX_KEYS, RateLimiter } from "./rate-limiter.ts";
 const LIMIT = { max: 3, windowSeconds: 10 };
 
 /**
- * Creates a rate limiter with a counter. `counts` contains the requests to the counter. The test answers these
- * requests.
+ * Creates a rate limiter with a fake counter. `counts` contains the requests to the counter, which the test answers.
  */
 function open() {
   const counts: { key: string; amount: number; answer(count: Count): Promise<void>; fail(): Promise<void> }[] = [];
@@ -31,7 +30,7 @@ function open() {
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
 
-/** Uses `count` other keys, once for each key. */
+/** Takes one use of each of `count` other keys. */
 function takeOthers(limiter: RateLimiter, count: number) {
   for (let i = 0; i < count; i++) limiter.take(`other ${i}`);
 }
@@ -44,7 +43,7 @@ describe("RateLimiter", () => {
     const { limiter, counts } = open();
     expect(takes(limiter, "a", 5)).toEqual([true, true, true, false, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
-    // The limiter sends the first use of a key immediately. It sends the other uses after the answer.
+    // The limiter sends the first use of a key immediately. It sends the later uses after the first response.
     expect(counts.map(({ key, amount }) => [key, amount])).toEqual([
       ["a", 1],
       ["b", 1],
@@ -60,7 +59,7 @@ describe("RateLimiter", () => {
     expect(counts).toHaveLength(2);
   });
 
-  it("if all workers together have reached the limit, refuses uses until the window ends", async () => {
+  it("refuses uses until the window ends if all workers together have reached the limit", async () => {
     const { limiter, counts } = open();
     expect(limiter.take("a")).toBeUndefined();
     await counts[0]?.answer({ total: 7, resetMs: 4000 });
@@ -73,7 +72,7 @@ describe("RateLimiter", () => {
     expect(counts).toHaveLength(2);
   });
 
-  it("keeps the limit while the counter does not answer", () => {
+  it("limits uses by the count in memory while the counter does not answer", () => {
     const { limiter, counts } = open();
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
     vi.advanceTimersByTime(9_999);
@@ -81,7 +80,7 @@ describe("RateLimiter", () => {
     expect(counts).toHaveLength(1);
   });
 
-  it("while the counter fails, adds uses to the last total until the window ends", async () => {
+  it("adds its own uses to the last total of the counter while the counter fails", async () => {
     const { limiter, counts } = open();
     limiter.take("a");
     await counts[0]?.answer({ total: 1, resetMs: 4000 });
@@ -93,12 +92,12 @@ describe("RateLimiter", () => {
     vi.advanceTimersByTime(4000);
     expect(takes(limiter, "a", 2)).toEqual([true, true]);
     await counts[3]?.fail();
-    // After the outage, the limiter replaces the count in its memory by the total of the counter.
+    // After the outage, the limiter replaces the count in its memory with the total of the counter.
     await counts[4]?.answer({ total: 2, resetMs: 9000 });
     expect(takes(limiter, "a", 2)).toEqual([true, false]);
   });
 
-  it("without a shared counter, limits the uses in each window", () => {
+  it("limits the uses in each window without a shared counter", () => {
     const limiter = new RateLimiter({ limit: LIMIT, counter: undefined });
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
@@ -108,19 +107,19 @@ describe("RateLimiter", () => {
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
   });
 
-  it("at the maximum number of keys, replaces the key with the oldest window", async () => {
+  it("evicts the key with the oldest window at the maximum number of keys", async () => {
     const { limiter, counts } = open();
     takes(limiter, "a", 3);
     takeOthers(limiter, MAX_KEYS - 1);
     expect(limiter.take("a")).toBeDefined();
     limiter.take("c");
-    // The new entry of the key `a` counts from 0. The next answer contains the total of all workers.
+    // The key `a` was evicted, so its new entry counts from 0 until the counter returns the total of all workers.
     expect(limiter.take("a")).toBeUndefined();
     await counts.at(-1)?.answer({ total: 4, resetMs: 10_000 });
     expect(limiter.take("a")).toBeDefined();
   });
 
-  it("does not evict the oldest key if this key has begun a new window", () => {
+  it("evicts by the start of the window of a key, not by the first use of the key", () => {
     const { limiter } = open();
     takes(limiter, "a", 3);
     vi.advanceTimersByTime(5000);

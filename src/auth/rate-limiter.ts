@@ -2,27 +2,28 @@ import { setBounded } from "../domain/bounded.ts";
 import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 
 /**
- * The maximum number of keys in memory. If this number is reached, a new key replaces the key with the oldest window.
- * The count of the replaced key stays in Redis.
+ * The maximum number of keys in memory. At this maximum, a new key replaces the key with the oldest window. The count
+ * of the replaced key stays in Redis.
  */
 export const MAX_KEYS = 10_000;
 
 interface Usage {
   readonly key: string;
-  /** The last total of the counter, plus the uses that the counter has failed to count. */
+  /** The last total of the counter, plus the uses of failed requests to the counter since then. */
   counted: number;
   /** The number of uses that the request in flight adds to the counter. Each key has at most one request in flight. */
   sent: number;
+  /** The number of uses that the next request adds to the counter. */
   waiting: number;
   /** The end of the window, by `performance.now()`. */
   resetAt: number;
 }
 
 /**
- * Limits the uses of each key. A call does not wait for Redis. The process decides by the count in its memory, and adds
- * its uses to the count in Redis in the background. A single worker never exceeds the limit. Several workers together
- * may exceed the limit by the number of uses during one round trip. While Redis fails, each worker adds its uses to the
- * last count that it received from Redis.
+ * Limits the uses of each key, such as the calls of an API token. A call does not wait for Redis. The worker decides by
+ * the count in its memory, and adds its uses to the count in Redis in the background. A single worker never exceeds the
+ * limit. Several workers together may exceed the limit by the number of uses during one round trip. While Redis fails,
+ * each worker adds its uses to the last count that it received from Redis.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;
@@ -55,15 +56,15 @@ export class RateLimiter {
     if (known && now < known.resetAt) return known;
     const { windowSeconds } = this.#limit;
     const usage = known ?? { key, counted: 0, sent: 0, waiting: 0, resetAt: 0 };
-    // If a request is in flight, its response replaces these two values.
+    // If a request to the counter is in flight, its response replaces `counted` and `resetAt`.
     usage.counted = 0;
     usage.resetAt = now + windowSeconds * 1000;
-    // Insert the key last, so that the first key has the oldest window.
+    // Move the key to the end of the map, so that the first key of the map always has the oldest window.
     setBounded(this.#usages, key, usage, MAX_KEYS);
     return usage;
   }
 
-  /** Sends the waiting uses in this turn of the event loop, together with the other commands of the call. */
+  /** Sends all waiting uses in one request. After the response, sends the uses that arrived in the meantime. */
   #send(counter: RateCounter, usage: Usage): void {
     usage.sent = usage.waiting;
     usage.waiting = 0;
