@@ -66,7 +66,7 @@ export class ApiTokens {
   }
 
   /**
-   * Returns the cached principal of a token of the settings. Undefined for other tokens, and if no principal is cached.
+   * Returns the cached principal of a token of the settings. Undefined for other tokens, and before the first look-up.
    */
   ofSettings(token: string): Principal | undefined {
     return this.#static?.get(apiTokenDigest(token))?.principal;
@@ -94,10 +94,7 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /**
-   * Returns the cached principal of a token, even if the token has expired or been revoked since the read of the store.
-   * Undefined if no principal is cached.
-   */
+  /** Returns the cached principal of a token, even if the token or its cache entry has expired. */
   lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
@@ -154,9 +151,9 @@ interface IssuedTokensDeps {
 }
 
 /**
- * Authenticates issued API tokens by their digests. Caches each result of the store for at most `cacheMs`. When a token
- * expires or is revoked, the class does not use the cached result of the token any more. Unknown tokens have a separate
- * cache, so that guessed tokens do not evict valid tokens.
+ * Authenticates issued API tokens by their digests. Caches each result of the store for at most `cacheMs`. The cached
+ * result becomes invalid when the token expires or is revoked. Unknown tokens have a separate cache, so that guessed
+ * tokens do not evict valid tokens.
  */
 export class IssuedTokens implements RevocationListener {
   readonly #deps: IssuedTokensDeps;
@@ -205,8 +202,8 @@ export class IssuedTokens implements RevocationListener {
   }
 
   /**
-   * Returns the cached API token of each environment that expires first. Returns at most 100 API tokens, the earliest
-   * expiry time first.
+   * Returns, for each environment, the cached API token with the earliest expiry time. Returns at most 100 API tokens,
+   * ordered by expiry time.
    */
   expiringFirst(): BoundPrincipal[] {
     const found = new Map<string, BoundPrincipal>();

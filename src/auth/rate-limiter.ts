@@ -20,10 +20,10 @@ interface Usage {
 }
 
 /**
- * Limits the uses of each key, such as the calls of an API token. A call does not wait for Redis. The worker decides by
- * the count in its memory, and adds its uses to the count in Redis in the background. A single worker never exceeds the
- * limit. Several workers together may exceed the limit by the number of uses during one round trip. While Redis fails,
- * each worker adds its uses to the last count that it received from Redis.
+ * Limits the uses of each key. A key is an API token or a client address. A call does not wait for Redis. The worker
+ * decides by the count in its memory, and adds its uses to the count in Redis in the background. A single worker never
+ * exceeds the limit. Several workers together may exceed the limit by the number of uses during one round trip. While
+ * Redis fails, each worker adds its uses to the last count that it received from Redis.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;

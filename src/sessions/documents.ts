@@ -1,10 +1,10 @@
 import { ALGORITHM } from "./rules.ts";
 import { jwkOf, type SigningPair } from "./signing.ts";
 
-/** The time for which published documents may be cached, in seconds. */
+/** The time for which clients may cache the published documents, in seconds. */
 export const DOCUMENT_MAX_AGE_S = 600;
 
-/** @param base public URL of the service, which does not end with a slash @param environment `NAME[/TAG]` */
+/** @param base the public URL of the service, without a slash at the end @param environment `NAME[/TAG]` */
 export function issuerOf(base: string, environment: string): string {
   return `${base}/e/${environment}`;
 }

@@ -26,7 +26,7 @@ it("a retired key is published until its last session has expired", () => {
   const keys = [key("a", NOW - LIFETIME_MS), key("b", NOW)];
   expect(shown(keys, NOW + KEPT_MS - 1)).toHaveLength(2);
   expect(shown(keys, NOW + KEPT_MS)).toEqual([["b", "active"]]);
-  // The longest session of one hour, plus five minutes for clock differences.
+  // A session lasts at most one hour. Allow five minutes for clock differences.
   expect(KEPT_MS).toBeGreaterThanOrEqual(3_600_000 + 300_000);
 });
 
@@ -48,7 +48,7 @@ it("keys stay unchanged if no change is due", () => {
   expect(nextKeySet(keys, NOW + LIFETIME_MS - 2)).toBeUndefined();
 });
 
-it("when the standby key becomes active, a new key is published, and expired keys are removed", () => {
+it("when the standby key becomes active, a new standby key is created, and keys without valid sessions are removed", () => {
   const keys = [key("a", NOW - LIFETIME_MS), key("b", NOW)];
   expect(nextKeySet(keys, NOW)).toEqual({ kept: keys, made: [NOW + LIFETIME_MS] });
   const grown = [...keys, key("c", NOW + LIFETIME_MS, NOW)];
@@ -56,7 +56,7 @@ it("when the standby key becomes active, a new key is published, and expired key
   expect(nextKeySet(grown, NOW + KEPT_MS)).toEqual({ kept: grown.slice(1), made: [] });
 });
 
-it("after months without a change, no key signs before it has been published for the cache time", () => {
+it("after months without calls, a new key does not sign before it has been published for the cache time", () => {
   const keys = [key("a", NOW - 9 * LIFETIME_MS), key("b", NOW - 8 * LIFETIME_MS)];
   expect(nextKeySet(keys, NOW)).toEqual({ kept: [keys[1]], made: [NOW + PUBLISHED_MS] });
   expect(PUBLISHED_MS).toBeGreaterThan(600_000);
@@ -68,7 +68,7 @@ it("a rotation activates the standby key and publishes a new key", () => {
   expect(next).toEqual({ kept: [keys[0], { ...keys[1], activeTime: NOW }], made: [NOW + LIFETIME_MS] });
 });
 
-it("a rotation, even a repeated one, waits until the standby key has been published for PUBLISHED_MS", () => {
+it("even a repeated rotation does not activate the standby key before it has been published for PUBLISHED_MS", () => {
   const keys = [key("a", NOW - 1000, NOW - 1000), key("b", NOW + LIFETIME_MS, NOW - 1000)];
   const next = nextKeySet(keys, NOW, "rotate");
   const waiting = { ...keys[1], activeTime: NOW - 1000 + PUBLISHED_MS };
@@ -76,12 +76,12 @@ it("a rotation, even a repeated one, waits until the standby key has been publis
   expect(nextKeySet([keys[0] as KeyTimes, waiting as KeyTimes], NOW + 1, "rotate")).toBeUndefined();
 });
 
-it("a rotation without a standby key publishes a new key, and this key signs after the cache time", () => {
+it("a rotation without a standby key publishes a new key, which signs after the cache time", () => {
   const [only] = [key("a", NOW - 1000)];
   expect(nextKeySet([only as KeyTimes], NOW, "rotate")).toEqual({ kept: [only], made: [NOW + PUBLISHED_MS] });
 });
 
-it("a replacement keeps no old key", () => {
+it("a replacement removes all old keys", () => {
   const keys = [key("a", NOW - 1000), key("b", NOW + LIFETIME_MS)];
   expect(nextKeySet(keys, NOW, "replace")).toEqual({ kept: [], made: [NOW, NOW + LIFETIME_MS] });
 });
@@ -99,7 +99,7 @@ it("over years, exactly one key is active, each key is published before it signs
     expect(states.filter(({ state }) => state === "active")).toHaveLength(1);
     expect(states.filter(({ state }) => state === "standby")).toHaveLength(1);
     expect(states.length).toBeLessThanOrEqual(3);
-    const { key: signs } = states.find(({ state }) => state === "active") ?? expect.fail("none signs");
+    const { key: signs } = states.find(({ state }) => state === "active") ?? expect.fail("no key is active");
     if (signs.kid !== "k0") expect(now - (published.get(signs.kid) ?? now)).toBeGreaterThan(PUBLISHED_MS);
   }
   expect(count).toBeGreaterThan(30);

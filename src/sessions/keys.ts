@@ -9,17 +9,18 @@ import { DAY_MS } from "../domain/durations.ts";
 export interface KeyTimes {
   readonly kid: string;
   readonly createTime: number;
-  /** The key signs from this time until the next key signs. */
+  /** The time from which the key signs. The key signs until the `activeTime` of the next key. */
   readonly activeTime: number;
 }
 
-/** `standby`: published, but does not sign yet. `retired`: published until its last session has expired. */
+/** `standby`: the key is published, but does not sign yet. `retired`: the key no longer signs, but is published. */
 type KeyState = "standby" | "active" | "retired";
 
+/** A key, and its state at a time. */
 interface KeyAt<Key extends KeyTimes> {
   readonly key: Key;
   readonly state: KeyState;
-  /** The time at which the next key begins to sign. Undefined if there is no next key. */
+  /** The `activeTime` of the next key. Undefined if there is no next key. */
   readonly retireTime: number | undefined;
   /** The time from which the key is no longer published. Undefined if there is no next key. */
   readonly goneTime: number | undefined;
@@ -63,10 +64,10 @@ interface KeySetChange<Key> {
 export type KeyChange = "maintain" | "rotate" | "replace";
 
 /**
- * Returns the change after which one key is active and one standby key is published, or undefined if none is needed.
+ * Returns the change that leaves one active key and one standby key. Returns undefined if no change is needed.
  *
- * @param how `rotate`: the standby key signs now, or as soon as it has been published for `PUBLISHED_MS`. `replace`:
- *   all old keys become invalid
+ * @param how `rotate`: the standby key becomes active as soon as it has been published for `PUBLISHED_MS`. `replace`:
+ *   all old keys are removed, and a new key becomes active immediately
  */
 export function nextKeySet<Key extends KeyTimes>(
   keys: readonly Key[],

@@ -16,7 +16,7 @@ export const ALGORITHM = "ES256";
 
 export const TYPE = "viewer+jwt";
 
-/** The maximum length of the header, in characters. The header has three short members. */
+/** The maximum length of the header of a session, in characters. The header has only three short members. */
 export const MAX_HEADER_LENGTH = 256;
 
 /** The signed claims: the claims of RFC 7519, and some claims of this service. Times are in seconds since 1970. */
@@ -52,12 +52,12 @@ export interface UnverifiedSession {
 }
 
 /**
- * The form of an ES256 signature. The unused bits of the last character must be zero. If ECDSA accepts (r, s), it also
- * accepts (r, n - s). So identify a session by `jti`, not by its string.
+ * The form of an ES256 signature. The unused bits of the last character must be zero. A session has two valid
+ * signatures: (r, s) and (r, n - s). So identify a session by `jti`, not by its string.
  */
 const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 
-/** The maximum nesting depth of objects and arrays in a claim. The service accepts no deeper claims from callers. */
+/** The maximum nesting depth of objects and arrays in a claim. The service creates no claims with a greater depth. */
 const MAX_CLAIM_DEPTH = 32;
 
 /**
@@ -76,8 +76,8 @@ export function readSession(session: string): UnverifiedSession | undefined {
 }
 
 /**
- * Checks the types of all claims, because an attacker with a stolen key could sign any claims. Returns undefined if the
- * service never creates claims of this form.
+ * Checks the types of all claims and the lifetime, because an attacker with a stolen key could sign any claims. Returns
+ * undefined for claims that the service never creates.
  */
 export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   const { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext, nbf } = payload;
@@ -91,12 +91,12 @@ export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   return isWhole && claims.exp - claims.iat <= MAX_LIFE_S ? claims : undefined;
 }
 
-/** Returns the JSON object in a part of a session. Returns undefined for any other value, or if a name occurs twice. */
+/** Returns the JSON object in a part of a session. Returns undefined for other values, and if a name occurs twice. */
 function objectIn(part: string): JsonObject | undefined {
   try {
     const base64 = part.replaceAll("-", "+").replaceAll("_", "/");
     const bytes = atob(base64);
-    // Reject padding, white space and unused bits that are set.
+    // Reject padding, white space, and a last character whose unused bits are not zero.
     if (/[+/]/.test(part) || btoa(bytes).replace(/=+$/, "") !== base64) return undefined;
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     const text = decoder.decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));

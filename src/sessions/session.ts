@@ -5,9 +5,9 @@ export function newKeyId(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/** Returns whether a text has the header of a session. The session may be invalid. */
+/** Returns whether a text begins with the header of a session. Does not verify the session. */
 export function isSession(text: string): boolean {
-  // Most tokens are not JWTs, so check the first characters, `{"` in base64url, before decoding.
+  // Avoid decoding tokens that are not JWTs. `eyJ` is `{"` in base64url.
   if (!text.startsWith("eyJ")) return false;
   const [head = ""] = text.slice(0, MAX_HEADER_LENGTH).split(".", 1);
   return Buffer.from(head, "base64url").includes(`"typ":"${TYPE}"`);

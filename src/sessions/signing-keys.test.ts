@@ -8,11 +8,11 @@ import { SigningKeys } from "./signing-keys.ts";
 
 const ENVIRONMENT: Environment = { name: "acme", tag: undefined, number: 1 };
 
-/** A store with the keys of one environment. The store counts reads. */
+/** A fake store for the keys of one environment. The store counts its reads. */
 class OneEnvironment implements SigningKeyStore {
   set: SigningKeySet = { keys: [], version: "", now: Date.now() };
   reads = 0;
-  /** Called after a change in the store, but before the response of the change arrives. */
+  /** Called after the store has changed, but before `replace` returns. */
   afterChange = async () => {};
 
   async read() {
@@ -67,7 +67,7 @@ async function newKeys(): Promise<SigningKey[]> {
   return [active, { ...standby, activeTime: active.activeTime + 86_400_000 }];
 }
 
-it("SigningKeys reads the keys once for many sessions with unknown key ids", async () => {
+it("SigningKeys shares one read among concurrent look-ups of unknown key ids", async () => {
   await keys.signing(ENVIRONMENT);
   const before = store.reads;
   await Promise.all(Array.from({ length: 50 }, () => keys.keyOf(ENVIRONMENT, newKeyId())));
@@ -82,7 +82,7 @@ it("SigningKeys finds a key that another worker created after the last read", as
   expect(await keys.keyOf(ENVIRONMENT, kid)).toBeDefined();
 });
 
-it("SigningKeys signs with the keys of another worker that changed the keys at the same time", async () => {
+it("SigningKeys signs with the keys of another worker if both workers change the keys at the same time", async () => {
   const others = await newKeys();
   store.afterChange = async () => {
     store.set = { ...store.set, keys: others };
@@ -91,7 +91,7 @@ it("SigningKeys signs with the keys of another worker that changed the keys at t
   expect((await keys.signing(ENVIRONMENT)).kid).toBe(others[0]?.kid);
 });
 
-it("SigningKeys caches no unknown names, so new keys appear immediately, and guesses evict no keys", async () => {
+it("SigningKeys does not cache environments without keys, so new keys appear at once and guesses evict no keys", async () => {
   const absent = store.set;
   const late = { name: "late", tag: undefined };
   expect(await keys.published(late, unlimited)).toEqual([]);
@@ -100,11 +100,11 @@ it("SigningKeys caches no unknown names, so new keys appear immediately, and gue
   expect(await keys.published(ENVIRONMENT, unlimited)).toHaveLength(2);
   const guess = (i: number) => keys.published({ name: `guess${i}`, tag: undefined }, unlimited);
   for (let i = 0; i < 11_000; i++) expect(await guess(i)).toEqual([]);
-  const refuse = () => expect.fail("it waits for the store");
+  const refuse = () => expect.fail("the keys are not cached");
   for (const environment of [late, ENVIRONMENT]) expect(await keys.published(environment, refuse)).toHaveLength(2);
 });
 
-it("SigningKeys reads keys once for all waiting callers, but not for refused callers", async () => {
+it("SigningKeys does not read keys for refused callers, and shares one read among waiting callers", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   const refuse = () => Promise.reject(new RangeError("too many"));
   await expect(keys.published(ENVIRONMENT, refuse)).rejects.toThrow(RangeError);
@@ -112,12 +112,12 @@ it("SigningKeys reads keys once for all waiting callers, but not for refused cal
   const waiting = Array.from({ length: 50 }, () => keys.published(ENVIRONMENT, unlimited));
   for (const found of await Promise.all(waiting)) expect(found).toHaveLength(2);
   expect(store.reads).toBe(1);
-  // No caller waits for cached keys.
+  // Cached keys need no read, so the limit does not refuse this caller.
   time += 100_000;
   expect(await keys.published(ENVIRONMENT, refuse)).toHaveLength(2);
 });
 
-it("SigningKeys signs even if the look-up of a name for published keys does not end", async () => {
+it("SigningKeys signs even if a concurrent call of `published` never finds its environment", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   lookUp = () => new Promise(() => {});
   void keys.published({ name: ENVIRONMENT.name, tag: ENVIRONMENT.tag }, unlimited);
@@ -153,7 +153,7 @@ it("SigningKeys caches keys for API_TOKEN_CACHE without a subscription, and long
   expect(await readsAt(100_000)).toBe(0);
 });
 
-it("without a subscription, SigningKeys publishes no keys that are older than API_TOKEN_CACHE", async () => {
+it("without a subscription, SigningKeys reads published keys again after API_TOKEN_CACHE", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   keys.setSubscribed(false);
   const [first] = await keys.published(ENVIRONMENT, unlimited);

@@ -19,7 +19,7 @@ const TRIES = 5;
 
 export type SigningKeyAt = ReturnType<typeof statesOf<SigningKey>>[number];
 
-/** The cached keys of an environment. Times are from `performance.now()`. */
+/** The cached keys of an environment. `readAt` is from `performance.now()`. */
 class KnownKeys {
   readonly environment: Environment;
   readonly set: SigningKeySet;
@@ -38,7 +38,7 @@ class KnownKeys {
 
   /** @throws RecordUnreadable if the active key cannot be decrypted */
   signing() {
-    // Use the clock of the store, because changes of keys use this clock too.
+    // Use the clock of the store, because the times of the keys are from this clock.
     const now = this.set.now + (performance.now() - this.readAt);
     const { key } = statesOf(this.set.keys, now).find(({ state }) => state === "active") ?? {};
     if (!key) throw new TypeError("an environment has no signing key");
@@ -53,28 +53,28 @@ class KnownKeys {
   }
 }
 
-/** Runs a read of the store, or rejects if too many reads run. */
+/** Runs a read of the store. Rejects without a read if too many reads are in flight. */
 export type LimitedRead = <T>(read: () => Promise<T>) => Promise<T>;
 
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
   readonly environments: Pick<EnvironmentStore, "find">;
-  /** Rejects if Redis lacks data, so that a missing environment may only seem to be missing. */
+  /** Called if an environment or its keys are not found. Rejects if Redis may have lost them. */
   readonly confirmMissing: () => Promise<void>;
-  /** The maximum age of cached keys without a subscription to the changes of other workers, in milliseconds. */
+  /** The maximum age of cached keys while `setSubscribed` is false, in milliseconds. */
   readonly unsubscribedMs: number;
-  /** Called if a due change of keys failed. The next attempt follows within two minutes. */
+  /** Called if a due change of keys failed. The next read of the keys makes the next attempt. */
   readonly onOverdue: (error: unknown) => void;
 }
 
 /**
- * The cached signing keys of environments. If a change is due, the first worker that reads the keys makes the change.
+ * The cached signing keys of environments. If a rotation of keys is due, the first worker that reads the keys makes it.
  */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   /** The cached keys, by the path of the environment. */
   readonly #known = new Map<string, KnownKeys>();
-  /** Reads in flight. All waiting callers share a read. `forget` removes a read, because its result may be outdated. */
+  /** Reads in flight, by path. `forget` removes a read, because its result may be older than a change of the keys. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
   #freshMs = FRESH_MS;
 
@@ -82,7 +82,7 @@ export class SigningKeys {
     this.#deps = deps;
   }
 
-  /** Sets whether this process receives the changes of other workers. Default: true. */
+  /** Sets whether this process is subscribed to changes of keys by other workers. Default: true. */
   setSubscribed(isSubscribed: boolean): void {
     this.#freshMs = isSubscribed ? FRESH_MS : Math.min(FRESH_MS, this.#deps.unsubscribedMs);
   }
@@ -96,8 +96,8 @@ export class SigningKeys {
   }
 
   /**
-   * Returns the public key with this id. If the cache does not contain the key, reads the keys once more, because
-   * another worker may have created the key. All waiting callers share this read. Returns undefined for an unknown id.
+   * Returns the public key with this id, or undefined for an unknown id. If the cache does not contain the key, reads
+   * the keys again, because another worker may have created the key. Concurrent calls share this read.
    */
   async keyOf(environment: Environment, kid: string): Promise<JWK | undefined> {
     const known = (await this.#find(environment)).keyOf(kid);
@@ -110,7 +110,7 @@ export class SigningKeys {
     let known = await this.#find(environment);
     if (known.set.keys.length === 0) {
       await this.#change(environment, known.set, "maintain", IN_TIME);
-      // Another worker may have changed the keys again.
+      // Another worker may have changed the keys after this change, so read the keys again.
       this.forget(environmentPath(environment));
       known = await this.#read(environment);
     }
@@ -118,10 +118,11 @@ export class SigningKeys {
   }
 
   /**
-   * Returns the published keys of an environment, from the cache if possible. The result can be empty. Unauthenticated
-   * clients can request any name. The service caches only environments with keys, so guesses evict no keys.
+   * Returns the published keys of an environment, from the cache if possible. The result is empty if the environment
+   * has no keys or does not exist. The cache contains only environments with keys, so that unauthenticated clients
+   * cannot evict keys by requests with guessed names.
    *
-   * @param limited runs each read of the store
+   * @param limited runs the reads of the store
    */
   async published(name: EnvironmentName, limited: LimitedRead): Promise<readonly SigningKey[]> {
     const read = async () => {
@@ -141,10 +142,10 @@ export class SigningKeys {
   }
 
   /**
-   * Activates the next key, immediately or as soon as the key has been published for `PUBLISHED_MS`. Creates keys if
-   * none exist.
+   * Rotates the keys of an environment, or creates keys if none exist.
    *
-   * @param how `replace`: replaces all keys immediately, because the old keys must not be used any more
+   * @param how `rotate`: the standby key becomes active as soon as it has been published for `PUBLISHED_MS`. `replace`:
+   *   new keys replace all keys immediately, so all sessions become invalid
    */
   async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {
     const set = await this.#change(environment, await this.#deps.store.read(environment), how, by);
@@ -181,14 +182,14 @@ export class SigningKeys {
     return reading;
   }
 
-  /** Reads the keys, and makes a due change. Does not create the first keys, because the first session creates them. */
+  /** Reads the keys, and makes a due rotation. If no keys exist, creates none: the first session creates them. */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
     const set = await this.#deps.store.read(environment);
     if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;
     try {
       return await this.#change(environment, set, "maintain", IN_TIME);
     } catch (error) {
-      // Continue to sign with the active key.
+      // Keep the current keys, so that the active key continues to sign.
       this.#deps.onOverdue(error);
       return set;
     }
@@ -209,7 +210,7 @@ export class SigningKeys {
   }
 }
 
-/** Removes the private keys of retired keys, because a private key that is no longer needed could still leak. */
+/** Removes the private keys of retired keys. These private keys are not needed any more, but could still leak. */
 function withoutRetired(keys: readonly SigningKey[], now: number): SigningKey[] {
   return statesOf(keys, now).map(({ key, state }) =>
     state === "retired" ? { ...key, d: undefined, sealed: undefined } : key,

@@ -4,7 +4,7 @@ import { ALGORITHM, type SessionClaims, TYPE } from "./rules.ts";
 /** A key pair on P-256: the coordinates of the public key, and the private key, in base64url. */
 export type SigningPair = { readonly [member in "x" | "y" | "d"]: string };
 
-/** Loads `jose` when the first session needs it, because no other feature uses `jose`. */
+/** Loads `jose` for the first session, because only sessions need `jose`. */
 export function loadJose() {
   return import("jose");
 }
@@ -16,7 +16,7 @@ export async function newKeyPair(): Promise<SigningPair> {
   return { x, y, d } as SigningPair;
 }
 
-/** Callers should reuse the returned object, because `jose` imports a key once per object. */
+/** Returns a key as a JWK. Callers should reuse the JWK object, because `jose` imports each JWK object separately. */
 export function jwkOf(key: Pick<SigningPair, "x" | "y"> & Partial<SigningPair>): JWK {
   return { kty: "EC", crv: "P-256", ...key };
 }

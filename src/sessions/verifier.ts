@@ -22,7 +22,7 @@ interface Verified {
   readonly payload: SessionClaims;
 }
 
-/** The maximum number of cached sessions, and the maximum length of a cached session. The cache uses at most 20 MiB. */
+/** The maximum number of cached sessions, and their maximum length in characters. The cache uses at most 20 MiB. */
 const MAX_VERIFIED = 4096;
 const MAX_CACHED_LENGTH = 2048;
 
@@ -40,8 +40,8 @@ export const FAULTS = {
 const KEY_ID = /^[\w-]{22}$/;
 
 /**
- * Verifies the signature of a session once, and caches the result, because a page sends the same session many times.
- * Every call still checks the issuer, the time, and that the signing key exists.
+ * Verifies sessions. A page sends the same session many times, so `verify` checks the signature only once and caches
+ * the result. Every call checks the issuer, the time, and whether the signing key still exists.
  */
 export class SessionVerifier {
   readonly #verified = new Map<string, Verified>();
@@ -76,7 +76,7 @@ function partsOf(session: string): UnverifiedSession {
   return read;
 }
 
-/** Checks the time. A session must not outlast the grace period of its token, so `exp` has no tolerance. */
+/** Checks `iat` and `exp`. A session must not outlast the grace period of its token, so `exp` has no tolerance. */
 function requireTime({ iat, exp }: SessionClaims): void {
   const seconds = Date.now() / 1000;
   if (seconds >= exp) throw new ViewerSessionExpired();

@@ -31,7 +31,7 @@ function keysOf(
   return { environment, keys };
 }
 
-it("the lifetime of a session starts before the read of the group, so a later revocation revokes the session", async () => {
+it("the lifetime of a session starts before the read of its group, so that a later revocation applies to the session", async () => {
   const { environment, keys } = keysOf([{ kid: "k", ...(await newKeyPair()) }]);
   vi.useFakeTimers({ toFake: ["Date"], now: 1_000_000_000 });
   const viewer = { teamId: 1, ...groupFromMessage("a", { mapping: {} }), suspension: undefined };
@@ -40,7 +40,7 @@ it("the lifetime of a session starts before the read of the group, so a later re
       vi.setSystemTime(1_000_060_000);
       return { viewer: { ...viewer, tokenExpireTime: undefined }, generation: 0 };
     },
-    resolveSession: () => expect.fail("no session is looked for"),
+    resolveSession: () => expect.fail("no session is resolved"),
   };
   const sessions = new ViewerSessions({ keys, maxMs: 3_600_000, publicUrl: "https://example.com" });
   const made = await sessions.create(store, environment, {
@@ -50,7 +50,7 @@ it("the lifetime of a session starts before the read of the group, so a later re
   expect(made.expireTime).toBe(1_003_600_000);
 });
 
-/** The cases that every verifier of viewer sessions must accept or reject. */
+/** Test cases that the service and all clients share. `refused` is undefined if the session is valid. */
 const suite: {
   readonly now: number;
   readonly issuer: string;
@@ -68,7 +68,8 @@ describe("a session in viewer-sessions.json", () => {
   const viewer = { teamId: 1, name: "A", providedId: "a", mapping: {}, properties: undefined, suspension: undefined };
   const store = { resolveSession: async () => viewer } as unknown as ViewerSessionStore;
 
-  it.each(suite.cases)('"$name" has the refusal $refused', async ({ session, at = suite.now, refused }) => {
+  const cases = suite.cases.map((each) => ({ ...each, result: each.refused ?? "valid" }));
+  it.each(cases)('"$name" has the result $result', async ({ session, at = suite.now, refused }) => {
     const ours = suite.keys.filter(({ kty }) => kty === "EC").map((key) => ({ ...key, d: "" }));
     const { environment, keys } = keysOf(ours);
     vi.useFakeTimers({ toFake: ["Date"], now: at * 1000 });

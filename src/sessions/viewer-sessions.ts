@@ -11,13 +11,13 @@ import { FAULTS, SessionVerifier } from "./verifier.ts";
 
 const DEFAULT_TTL_MS = 600_000;
 
-/** The part of the lifetime after which a session should be renewed. */
+/** A client should renew a session after this fraction of the lifetime of the session. */
 const REFRESH_AT = 0.8;
 
 interface NewViewerSession {
   readonly target: UserGroupTarget;
   readonly audience: string;
-  /** The lifetime in milliseconds. If undefined, the default applies. */
+  /** The lifetime in milliseconds. Default: ten minutes. */
   readonly ttlMs: number | undefined;
   readonly viewerId: string | undefined;
   readonly origin: string | undefined;
@@ -25,13 +25,13 @@ interface NewViewerSession {
   readonly claims: JsonObject | undefined;
 }
 
-/** The claims of a session, except the claims about its group. */
+/** The claims of a session that do not describe its group. */
 export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
 
 export class ViewerSessions {
   /** The maximum lifetime of a session, in milliseconds. */
   readonly maxMs: number;
-  /** The public URL of the service, which does not end with a slash. Undefined if the URL is unknown. */
+  /** The public URL of the service, without a slash at the end. Undefined if the URL is unknown. */
   publicUrl: string | undefined;
   readonly #keys: SigningKeys;
   readonly #verifier = new SessionVerifier();
@@ -58,7 +58,8 @@ export class ViewerSessions {
     { target, audience, ttlMs = DEFAULT_TTL_MS, viewerId, origin, propertyKeys, claims }: NewViewerSession,
   ) {
     const iss = this.#issuerOf(environment);
-    // Read the clock before the group, so that Redis stores a later revocation at least until the session expires.
+    // Redis stores a revocation for the maximum lifetime of a session. Read the clock before the group, so that this
+    // session expires before Redis removes a revocation that follows the read.
     const iat = Math.floor(Date.now() / 1000);
     const [subject, { kid, key }] = await Promise.all([
       store.sessionSubject(environment, target),
