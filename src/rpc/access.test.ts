@@ -13,7 +13,7 @@ import { routes } from "./routes.ts";
 
 const HEADER = { authorization: "Token 0123456789abcdef" };
 
-it("every served method has an access policy, and every policy has a method", () => {
+it("every served method has an access policy, and every policy belongs to a served method", () => {
   const router = createConnectRouter();
   // The handlers are created but not called, so they need no dependencies.
   routes({ reflection: true } as never)(router);
@@ -35,7 +35,7 @@ it("refuses calls of a method without a policy with PERMISSION_DENIED", () => {
   expect(contextValues.principal).toBeUndefined();
 });
 
-/** Opens authorization. `lookUps` contains the pending lookups of API tokens. The test completes each lookup. */
+/** Creates an authorization whose lookups of API tokens stay pending until the test completes them in `lookUps`. */
 function open(max: number, proxies: readonly string[] = []) {
   const lookUps: { found(answer: Authenticated): void; fail(error: Error): void }[] = [];
   const counted: string[] = [];
@@ -93,7 +93,7 @@ describe("failed authentications", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
-  it("are limited, while valid tokens at the same address stay accepted", async () => {
+  it("are limited per client address, but valid tokens from the same address are still accepted", async () => {
     const { call, lookUps, counted, refused } = open(2);
     const calls = Array.from({ length: 6 }, () => call("192.0.2.1"));
     expect(lookUps).toHaveLength(6);

@@ -34,8 +34,8 @@ function policyOf<S extends DescService>(
 }
 
 /**
- * The access policy of each method. If a method has no entry, the service refuses its calls. Open methods reveal
- * nothing about groups. If a right depends on the request, the RPC checks the right with `hasRole`.
+ * The access policy of each method. The service refuses calls of a method that has no entry. Open methods reveal
+ * nothing about groups. If the required role depends on the request, the RPC checks the role with `hasRole`.
  */
 export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
@@ -141,8 +141,8 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
     return limitedError(name, by);
   };
 
-  // Count a failure only after the lookup, so that the guesses of one caller do not block other callers at the same
-  // address.
+  // Apply the limit only after the lookup of the API token. So the failed guesses of one caller do not block valid API
+  // tokens from the same address.
   const unauthenticated = (reason: keyof typeof FAULTS, call: CallContext) => {
     const by = rateLimiters.failures?.take(call.clientKey);
     return by ? limited("address", by) : unauthenticatedError(reason);
@@ -209,11 +209,11 @@ export function authorizeAgain(
 }
 
 /**
- * Creates the function that returns the caller of a request. When the worker is busy, the groups of callers take turns.
- * Each environment is a group, and its API tokens take turns within the group. So an environment with many API tokens
- * gets no more turns than an environment with one. `ADMIN_TOKEN` is a separate group. If the API token is missing or
- * unknown, the caller is the client address. All client addresses share one group, so many addresses do not delay
- * environments.
+ * Creates the function that returns the caller of a request. A busy worker serves waiting calls round robin: first
+ * across the groups of callers, then across the callers of a group. Each environment is a group, and each of its API
+ * tokens is a caller. So many API tokens give an environment no advantage. `ADMIN_TOKEN` is a separate group. If the
+ * API token is missing or unknown, the caller is the client address. All client addresses are in one group, so calls
+ * from many addresses do not delay the calls of environments.
  */
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {

@@ -69,7 +69,7 @@ interface Fault {
   readonly message: string;
 }
 
-/** Returns the message type of a field, except for types of google.protobuf. */
+/** Returns the message type of a field. Undefined for scalar fields and for types of google.protobuf. */
 function ownTypeOf({ message: type }: DescField): DescMessage | undefined {
   return type?.typeName.startsWith("google.protobuf.") ? undefined : type;
 }
@@ -79,7 +79,7 @@ const NO_TOKEN = {
   message: "must not be a credential such as a token or a viewer session; send an id or a name",
 };
 
-/** Returns the check of a field by the rules that protovalidate does not have. Undefined if the field has none. */
+/** Returns the check for those rules of a field that protovalidate lacks. Undefined if the field has no such rules. */
 function checkOf(field: DescField, isCredential: IsCredential): ((value: unknown) => Fault | undefined) | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
@@ -138,7 +138,7 @@ function hasJson(desc: DescMessage, message: Message): boolean {
 
 /**
  * Returns the first fault of a JSON object. A fault is a value that breaks a rule of the field, or a value that the
- * store would change.
+ * store cannot keep unchanged.
  */
 function jsonFault(value: JsonObject, rules: JsonRules): Fault | undefined {
   const fault = walk(value, rules.maxDepth, rules.maxDepth);

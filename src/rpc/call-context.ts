@@ -116,7 +116,7 @@ export class CallContext implements ContextValues, ChangeBy {
     };
   }
 
-  // These methods access the values that the transport keeps on this object, by key.
+  // The transport stores its own values on this object through `get`, `set` and `delete`.
 
   get<T>(key: ContextKey<T>): T {
     return key.id in this ? ((this as unknown as { readonly [id: symbol]: T })[key.id] as T) : key.defaultValue;

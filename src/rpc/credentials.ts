@@ -5,12 +5,12 @@ import { REDACTED, SESSION_IN_TEXT, TOKEN_IN_TEXT } from "../observability/log.t
 import { isSession } from "../sessions/session.ts";
 
 /**
- * Returns whether a string is a credential. No id or name may be a credential, because more people can read ids and
- * names.
+ * Returns whether a string is a credential. The service refuses credentials as ids and names, because ids and names are
+ * not secret.
  */
 export type IsCredential = (text: string) => boolean;
 
-/** Recognizes tokens of this service, viewer sessions, and the current credentials of the settings. */
+/** Recognizes tokens of this service, viewer sessions, and the credentials in the current settings. */
 export function credentialCheck(apiTokens: Pick<ApiTokens, "isOfSettings">): IsCredential {
   return (text) => isIntactToken(text) || isSession(text) || apiTokens.isOfSettings(text);
 }
@@ -35,7 +35,7 @@ export function apiTokenIn(headers: HeaderRecord): string | undefined {
   return tokenFromHeader(credentialIn(headers) ?? "");
 }
 
-/** Redacts tokens of this service, viewer sessions, and the API token of the headers. */
+/** Redacts tokens of this service, viewer sessions, and the API token in `headers`. */
 export function withoutTokens(text: string, headers: HeaderRecord): string {
   const redacted = text.replace(TOKEN_IN_TEXT, REDACTED).replace(SESSION_IN_TEXT, REDACTED);
   for (const name of CREDENTIAL_HEADERS) {

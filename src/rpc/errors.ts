@@ -27,7 +27,7 @@ export function callError(code: Code, message: string, detail: ErrorDetail): Con
 
 /**
  * Runs a function. Errors that the function creates get no stack trace, because a stack trace would take a fifth of the
- * CPU of a refusal.
+ * CPU time of a refused call.
  */
 export function withoutStackTrace<T>(make: () => T): T {
   const { stackTraceLimit } = Error;
@@ -68,7 +68,7 @@ export function invalidField(field: string, description: string): ConnectError {
  * Converts a failure to the error for the caller. An unexpected failure becomes Internal with a fixed message. The
  * `cause` of the error is logged and never sent.
  *
- * @param options `isForOperator`: whether the error contains the fault of the store. Default: false
+ * @param options `isForOperator`: whether the error says why the store is unavailable. Default: false
  */
 export function toCallError(error: unknown, { isForOperator = false } = {}): ConnectError {
   if (error instanceof DomainError) {

@@ -43,7 +43,7 @@ it("reports NOT_SERVING during a shutdown", async () => {
 it.each([
   ["a.Service", [Status.SERVING, Status.NOT_SERVING]],
   ["another.Service", [Status.SERVICE_UNKNOWN]],
-])("sends the last status of %s before the stream of a watcher ends", async (service, expected) => {
+])("sends a watcher of %s the final status before the stream ends", async (service, expected) => {
   const { health, shutdown, context } = open();
   const seen: Status[] = [];
   for await (const { status } of health.watch(of(service), context)) {

@@ -15,9 +15,9 @@ const WATCH_INTERVAL_MS = 1000;
 const CHANGES = "changes";
 
 /**
- * Creates grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). A service is SERVING
- * while reads work, because clients and proxies send calls only to a service that is SERVING. The name `changes` is
- * SERVING while changes work. During a shutdown, all names are NOT_SERVING.
+ * Implements grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). A service is
+ * SERVING while reads work, even if changes fail, because clients and proxies send no calls to a service that is
+ * NOT_SERVING. The name `changes` is SERVING while changes work. During a shutdown, all names are NOT_SERVING.
  *
  * @param names the names of the services. The function adds `""`, the name of the whole server
  */
@@ -41,8 +41,8 @@ export function healthService({ readiness, isClosing }: HealthDeps, names: reado
     async *watch({ service }, { signal }) {
       let last: Status | undefined;
       for (let isLast = false; !isLast; ) {
-        // Read the signal before the status. If the signal aborts after that, the loop runs again and sends the last
-        // status.
+        // Read the signal before the status. If the signal aborts between these two reads, the loop runs once more and
+        // sends the final status.
         isLast = signal.aborted;
         const status = services.includes(service) ? await statusOf(service) : Status.SERVICE_UNKNOWN;
         if (status !== last) yield { status };

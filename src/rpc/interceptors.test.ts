@@ -66,16 +66,19 @@ describe("a request that breaks a rule", () => {
       "request_id",
       "must contain only visible ASCII characters and no spaces",
     ],
-  ] as const)("is refused with the field and a description: %#", async (method, init, field, description) => {
-    const error = await refusal(method, init);
-    expect(error).toBeInstanceOf(ConnectError);
-    expect(error?.code).toBe(Code.InvalidArgument);
-    const violations = error?.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
-    expect(violations).toHaveLength(1);
-    expect(violations[0]?.field).toBe(field);
-    expect(violations[0]?.description).toMatch(description);
-    expect(error?.rawMessage).toBe(`${field}: ${violations[0]?.description}`);
-  });
+  ] as const)(
+    "is refused with an error that names and describes the field: case %#",
+    async (method, init, field, description) => {
+      const error = await refusal(method, init);
+      expect(error).toBeInstanceOf(ConnectError);
+      expect(error?.code).toBe(Code.InvalidArgument);
+      const violations = error?.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
+      expect(violations).toHaveLength(1);
+      expect(violations[0]?.field).toBe(field);
+      expect(violations[0]?.description).toMatch(description);
+      expect(error?.rawMessage).toBe(`${field}: ${violations[0]?.description}`);
+    },
+  );
 });
 
 it("refuses a call without authorization before it validates the request", async () => {

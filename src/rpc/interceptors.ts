@@ -39,7 +39,8 @@ type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stream
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { authenticator, shutdownSignal, isCredential } = deps;
-  // Compiles the check of a type at its first request, because compiling all checks would delay the start.
+  // Compiles the check of a message type at the first request of this type, because compiling all checks would delay
+  // the start.
   const plainCheckOf = memoize((input: DescMessage) => compilePlainTextCheck(input, isCredential));
   let allRules: ReturnType<typeof import("./all-rules.ts")["allRules"]> | undefined;
   const loadRules = async () => (allRules ??= (await loadAllRules()).allRules(isCredential));
@@ -97,7 +98,9 @@ async function lookUpAgain(authenticator: InterceptorDeps["authenticator"], call
   return true;
 }
 
-/** Runs a unary call. Rejects at the deadline, or when the caller disconnects. Even then, the handler finishes. */
+/**
+ * Runs a unary call. Rejects at the deadline, or when the caller disconnects. The handler continues after a rejection.
+ */
 function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   const { signal } = req;
   return new Promise((resolve, reject) => {
@@ -110,12 +113,14 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-/** Loads protovalidate. Call this after the process listens, because loading takes a quarter of the start time. */
+/**
+ * Loads protovalidate. Call this function after the port is open, because loading takes a quarter of the start time.
+ */
 export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");
 }
 
-/** Passes on the messages of a response. Ends the observation after the last message. */
+/** Yields the messages of a response stream. Ends the observation after the last message. */
 async function* passOn<T>(
   messages: AsyncIterable<T>,
   {
@@ -125,14 +130,14 @@ async function* passOn<T>(
   }: { observation: Observation; req: Pick<StreamRequest, "signal">; shutdownSignal: AbortSignal },
 ): AsyncIterable<T> {
   const { signal } = req;
-  // The reader stops before the last message only if the client has disconnected. `error` then keeps this value.
+  // If the reader stops before the last message, the client has disconnected, and `error` keeps this initial value.
   let error: ConnectError | undefined = new ConnectError("the client disconnected", Code.Canceled);
   try {
     yield* messages;
-    // If a client resets a stream, the request may end one turn of the event loop before the signal aborts. So wait for
-    // one turn.
+    // If a client resets a stream, the request may end one iteration of the event loop before the signal aborts. So
+    // wait for one iteration.
     await setImmediate();
-    // A shutdown ends streams with success.
+    // A shutdown ends a stream without an error.
     error = signal.reason === shutdownSignal.reason ? undefined : abortError(signal);
   } catch (failure) {
     error = abortError(signal, failure) ?? toCallError(failure);
@@ -177,7 +182,9 @@ async function* validated<M extends Message>(
   }
 }
 
-/** Error codes of the runtimes for a lost connection. Such an error may occur before the signal aborts. */
+/**
+ * Error codes of Node and Deno for a lost connection. The stream may fail with such an error before the signal aborts.
+ */
 const CONNECTION_LOST: ReadonlySet<unknown> = new Set(
   (
     "ABORT_ERR ECONNRESET EPIPE ERR_HTTP2_INVALID_STREAM ERR_HTTP2_STREAM_CANCEL ERR_HTTP2_STREAM_ERROR " +

@@ -24,7 +24,7 @@ export interface Observers {
   readonly mayLogUnknown: (code: string) => boolean;
 }
 
-/** Counts, times, logs and traces one call from its start to its end. */
+/** Counts, measures, logs and traces one call from its start to its end. */
 export class Observation {
   /** Whether the request caused the failure. Such a failure is never logged as a server fault. */
   isRequestFault = false;
@@ -62,7 +62,7 @@ export class Observation {
     if (environment) metrics.environments.count(environment, bucket, reason);
     call.trace?.end(error && { code: error.code, codeName: codeToString(error.code) });
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRequestFault;
-    // If `mayLogUnknown` did not limit these lines, unauthenticated clients could fill the log.
+    // `mayLogUnknown` limits the log lines of unauthenticated clients, because these clients could fill the log.
     const hasLine = isFault && (call.bearer !== undefined || mayLogUnknown(codeToString(error.code)));
     if (!(hasLine || logger.isLevelEnabled("debug"))) return;
     const { method } = call.received;
@@ -113,7 +113,7 @@ function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received 
   });
 }
 
-/** Fields that identify a group in a message. All other fields may contain a token. */
+/** The fields that identify a group in a message. The log contains only these fields, because others may be tokens. */
 interface NamesGroup {
   readonly userGroupId?: unknown;
   readonly providedId?: unknown;
@@ -131,6 +131,6 @@ function groupFields({ principal, input }: CallContext, output: Message | undefi
   const response = output as NamesGroup | undefined;
   const byId = request?.group?.case === "userGroupId" ? request.group.value : undefined;
   const id = request?.userGroupId ?? byId ?? response?.userGroup?.providedId ?? response?.providedId;
-  // Validation refuses a request with a longer id, so omit such an id.
+  // Omit an id that is too long. Validation refuses the request anyway.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

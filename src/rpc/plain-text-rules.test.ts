@@ -234,7 +234,7 @@ function timesPlain(desc: DescMessage): number {
 
 describe("the check of plain messages", () => {
   it.each(RULE_CASES.map((rules, i) => [rules[0], rules, i] as const))(
-    "accepts only valid messages, and none with an unsupported rule: %s",
+    "accepts only valid messages, and no message with an unsupported rule: %s",
     (_name, rules, i) => {
       const times = timesPlain(messageType(`Case${i}`));
       if (NEVER_PLAIN.includes(rules)) expect(times).toBe(0);

@@ -26,7 +26,7 @@ const never: IsSure = () => false;
 
 /**
  * Compiles a check that accepts only plain messages. In a plain message, all text fields are valid, and all lists, maps
- * and messages are empty. The check accepts no message that protovalidate would refuse, so the caller can skip
+ * and nested messages are empty. The check accepts no message that protovalidate would refuse, so the caller can skip
  * protovalidate. This saves 13 to 22 % of the CPU of a call. If a type has a rule that the check does not support, the
  * check accepts no message of the type.
  */
@@ -81,7 +81,7 @@ function textCheck(
   const max = isFieldSet(rules, field.maxLen) ? Number(rules.maxLen) : Number.POSITIVE_INFINITY;
   const pattern = isFieldSet(rules, field.pattern) ? regExpOf(rules.pattern) : undefined;
   return (text) => {
-    // Only an unset field with explicit presence is undefined.
+    // The value is undefined only if a field with explicit presence is unset. The rules do not apply to an unset field.
     if (text === undefined) return true;
     if (typeof text !== "string") return false;
     // The limits count code points. A text of n UTF-16 units has from n / 2 to n code points.
@@ -107,7 +107,7 @@ function hasOnly(rules: Message, desc: DescMessage, names: readonly string[]): b
 
 const regExpOf = memoize((pattern: string) => new RegExp(pattern, "u"));
 
-/** The patterns of the proto files are character classes between anchors, which RegExp matches in linear time. */
+/** RegExp matches in linear time, because every pattern in the proto files is a character class between anchors. */
 export function regexMatch(pattern: string, against: string): boolean {
   return regExpOf(pattern).test(against);
 }

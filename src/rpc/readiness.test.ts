@@ -3,7 +3,7 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import type { ReadyKind } from "../domain/store.ts";
 import { PROBE_KEPT_MS, Readiness } from "./readiness.ts";
 
-/** Creates a `Readiness` with its log lines. The test completes each check of the store through `waiting`. */
+/** Creates a `Readiness` and collects its log lines. The test completes each check of the store in `waiting`. */
 function open() {
   const waiting: { kind: ReadyKind; pass: () => void; fail: () => void }[] = [];
   const lines: string[] = [];
@@ -19,7 +19,7 @@ function open() {
 beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
 afterEach(() => void vi.useRealTimers());
 
-it("runs one check of each kind for concurrent probes", async () => {
+it("runs only one check of each kind for concurrent probes", async () => {
   const { readiness, waiting } = open();
   const results = [readiness.is("reads"), readiness.is("reads"), readiness.is("changes"), readiness.is("changes")];
   expect(waiting.map(({ kind }) => kind)).toEqual(["reads", "changes"]);

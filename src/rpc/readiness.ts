@@ -2,7 +2,7 @@ import { sharedResult } from "../domain/shared-result.ts";
 import type { ReadyKind, StoreProbe } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 
-/** How long a result is reused, in milliseconds. The time is short, so that probes detect an outage soon. */
+/** How long probes reuse the result of a check, in milliseconds. Short, so that probes soon detect an outage. */
 export const PROBE_KEPT_MS = 100;
 
 interface ReadinessDeps {

@@ -96,6 +96,6 @@ it("limits the requests and the file bytes of a stream", async () => {
   const large = await askAgain({ case: "fileContainingSymbol", value: "buf.validate.FieldRules" });
   expect(large.code).toBe(Code.ResourceExhausted);
   expect(large.bytes).toBeLessThanOrEqual(4 * 1024 * 1024);
-  // The limit has room for more than 20 copies of the file.
+  // More than 20 copies of the file fit into the limit.
   expect(large.answers).toBeGreaterThan(20);
 });

@@ -5,7 +5,7 @@ import type { ServerReflectionRequest, ServerReflectionResponse } from "../../ge
 import { callError } from "./errors.ts";
 import { memoize } from "./plain-text-rules.ts";
 
-/** The messages of a reflection call. v1 and v1alpha differ only in their package. */
+/** The messages of a reflection call. The services v1 and v1alpha differ only in the package name. */
 type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
 type Answer = ServerReflectionResponse["messageResponse"];
 
@@ -96,7 +96,7 @@ function tooMuch() {
 }
 
 /**
- * Creates grpc.reflection ServerReflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
+ * Implements `grpc.reflection` `ServerReflection` (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
  *
  * @param loadFiles loads files that reflection serves in addition to the files of the services. Called once, when the
  *   first client calls

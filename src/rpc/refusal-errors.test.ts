@@ -25,20 +25,20 @@ function refusalOf(desc: DescMessage, json: string | JsonValue): ConnectError {
   throw new Error("protobuf-es accepts the JSON");
 }
 
-describe("the error for invalid JSON", () => {
+describe("the error message for invalid JSON", () => {
   const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
 
   it.each([
-    ["no JSON", "{", /^the body is not valid JSON in UTF-8$/],
+    ["incomplete JSON", "{", /^the body is not valid JSON in UTF-8$/],
     ["duplicate keys", '{"userGroupId":"a","userGroupId":"a"}', /duplicate key/],
     ["duplicate keys in properties", '{"properties":{"a":1,"a":1}}', /duplicate key/],
-    ["more levels than protobuf-es reads", `{"properties":${nested(200)}}`, /nested too deeply/],
-    ["more levels than the stack has", `{"properties":${nested(100_000)}}`, /nested too deeply/],
-  ])("contains the fault: %s", (_title, text, expected) => {
+    ["more levels than protobuf-es accepts", `{"properties":${nested(200)}}`, /nested too deeply/],
+    ["more levels than fit on the call stack", `{"properties":${nested(100_000)}}`, /nested too deeply/],
+  ])("states the cause: %s", (_title, text, expected) => {
     expect(refusalOf(GetUserGroupRequestSchema, text).rawMessage).toMatch(expected);
   });
 
-  it("contains the fault: more levels than protobuf-es reads in a Struct", () => {
+  it("states the cause: a Struct with more levels than protobuf-es accepts", () => {
     expect(refusalOf(StructSchema, nested(200)).rawMessage).toMatch(/nested too deeply/);
   });
 

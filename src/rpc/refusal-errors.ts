@@ -7,15 +7,15 @@ import { CallContext, callOf } from "./call-context.ts";
 import { callError, type FieldViolation, toCallError, withoutStackTrace } from "./errors.ts";
 import { Observation, type Observers } from "./observation.ts";
 
-/** The maximum length of a message of the transport, in UTF-16 units. */
+/** The maximum length of an error message of the transport, in UTF-16 units. */
 const MAX_TEXT = 256;
 
 /**
- * Patterns of protobuf-es' error messages for invalid JSON, each with the message for the caller.
+ * Patterns of protobuf-es' error messages for invalid JSON, each with the message that the caller receives.
  * refusal-errors.test.ts tests the patterns with protobuf-es.
  */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
-  // Decoding has limits of its own. Validation runs later and has a lower limit, which the message contains.
+  // The decoder has a limit of its own. The message states the limit of validation, which runs later and is stricter.
   [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may have at most 32 levels"],
   [/duplicate object key/, "a JSON object has a duplicate key; send each key once"],
 ];
@@ -41,7 +41,7 @@ export function observeRefusals(
     const call = contextValues ? callOf(contextValues) : new CallContext(request);
     const started = performance.now() - Math.max(0, Date.now() - arrived);
     const observation = new Observation(observers, call, started);
-    // Only the refusals in this list are faults of the server.
+    // Only refusals of these kinds can be faults of the server.
     observation.isRequestFault = !["unauthorized", "unencodable", "endpoint"].includes(refusal.kind);
     const cause = refusal.kind === "overloaded" ? refusal.cause : refusal.kind;
     if (isOverload(cause)) observers.metrics.overloaded(cause, environmentOf(request.headers));
@@ -49,7 +49,7 @@ export function observeRefusals(
   };
 }
 
-/** Creates the error for a refused request. Replaces messages of libraries, which may quote the request. */
+/** Creates the error for a refused request. Replaces error messages of libraries that may quote the request. */
 export function refusedError(
   refusal: Refusal,
   { method, protocolName }: Pick<RefusedRequest, "method" | "protocolName">,
@@ -166,7 +166,7 @@ export function malformed(message: string, violations: readonly FieldViolation[]
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
 }
 
-/** Returns `error` or its cause, if this is an error of protobuf-es that contains the invalid field. */
+/** Returns the protobuf-es error that contains the invalid field: `error` or its cause. Undefined if neither does. */
 function fieldErrorOf(error: unknown) {
   if (isFieldError(error)) return error;
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;

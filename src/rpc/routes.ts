@@ -31,7 +31,7 @@ export interface RouteDeps extends HealthDeps, AdminDeps {
   readonly reflection: boolean;
 }
 
-/** The copy of protovalidate's file in `proto/` has only some rules, so reflection serves the complete file. */
+/** `proto/` contains only some rules of protovalidate's file, so reflection serves the complete file of the package. */
 async function loadErrorFiles(): Promise<readonly DescFile[]> {
   const { file_buf_validate_validate } = await import("@bufbuild/protovalidate/gen/buf/validate/validate_pb.js");
   return [file_google_rpc_error_details, file_buf_validate_validate];
@@ -39,7 +39,7 @@ async function loadErrorFiles(): Promise<readonly DescFile[]> {
 
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
-/** Responses are not compressed. If they were compressed, unauthenticated clients could keep several cores busy. */
+/** Reflection responses are not compressed, because unauthenticated clients could keep cores busy with compression. */
 const REFLECTION_OPTIONS = { ...OPEN_OPTIONS, compressMinBytes: Number.POSITIVE_INFINITY };
 
 export function routes(deps: RouteDeps): (router: ConnectRouter) => void {

@@ -48,7 +48,7 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
       const shown = own ? all.filter(({ number }) => number === own.number) : all;
       const scope = ["ListAuditEvents", environmentPath(name), JSON.stringify(filter)];
       const page = pageRequest(request, scope);
-      // A page key is the number of an environment and the id of an event.
+      // The key in a page token consists of the number of an environment and the id of an event.
       if (page.after !== "" && !/^\d{1,7}\.\d{1,16}$/.test(page.after)) throw new InvalidPageToken();
       const { items, next } = await auditTrail.list(shown, filter, page);
       return { auditEvents: items.map(auditEventMessage), nextPageToken: nextPageToken(next, scope) };
@@ -61,7 +61,7 @@ function filterOf(request: ListAuditEventsRequest): AuditFilter {
     userGroupId: request.userGroupId || undefined,
     actorId: request.actorId || undefined,
     method: request.method || undefined,
-    // The times of events have no fractions of milliseconds, so round up.
+    // Event times are whole milliseconds, so rounding up the bounds does not change the result.
     from: timeOf(request.startTime, Math.ceil),
     before: timeOf(request.endTime, Math.ceil),
   };

@@ -8,18 +8,18 @@ import type { EventStore } from "../../domain/store.ts";
 /** The interval at which a worker queries the store for new events, in milliseconds. */
 export const POLL_MS = 500;
 
-/** The maximum number of events in memory per stream. A script that reads 250 events takes 1.2 ms. */
+/** The maximum number of events per page. A stream holds one page in memory. Redis reads 250 events in 1.2 ms. */
 export const EVENTS_PAGE = 200;
 
 /**
  * Limits the number of event streams of this worker, and reads new events for the streams. Streams that wait at the
- * same position share one read per interval. If `hasMore` is true, the stream reads the next page itself.
+ * same position share one read per interval. If a page has `hasMore`, its stream reads the next page itself.
  */
 export class EventWatchers {
   readonly #store: EventStore;
   /** An entry for each open stream. */
   readonly #streams = new Set<{ readonly number: number }>();
-  /** The reads at the end of the current intervals, by environment and position. */
+  /** The scheduled reads, by environment and position. */
   readonly #reads = new Map<string, Promise<EventPage>>();
 
   constructor(store: EventStore) {
@@ -37,8 +37,8 @@ export class EventWatchers {
   }
 
   /**
-   * Waits until the interval of the position ends. Then reads the events after the position. The first stream that
-   * waits at the position begins the interval. Rejects like the store.
+   * Reads the events after the position. The read begins `POLL_MS` after the first stream calls `next` with the
+   * position. Later streams at the position receive the same result. Rejects with the errors of the store.
    */
   next(environment: Environment, position: EventPosition): Promise<EventPage> {
     const key = `${environment.number} ${position.cursor}`;

@@ -44,7 +44,10 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   };
 }
 
-/** Creates the message of an API token of the settings. All other fields are unset, because the store has no record. */
+/**
+ * Creates the message of an API token of the settings. The store has no record of this token, so other fields are
+ * unset.
+ */
 export function settingsTokenMessage({ id, displayName, role }: Principal) {
   return { id, displayName, role: role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role) };
 }
@@ -84,7 +87,7 @@ export function auditEventMessage(event: FeedEvent) {
   return { ...eventMessage(event), actorDisplayName: event.actorName, peerAddress: event.peer };
 }
 
-/** Creates the message of an event of the feed. Connect leaves out the fields of the audit trail. */
+/** Creates the message of a feed event. Connect does not send the fields of `event` that the message type lacks. */
 export function eventMessage(event: FeedEvent) {
   return { ...event, createTime: timestamp(event.time), changedFields: [...event.changedFields] };
 }

@@ -68,7 +68,7 @@ export async function targetOf(
   return caller.environment ?? environments.find(name);
 }
 
-/** Returns a function that creates an RPC. The RPC finds its environment with `targetOf`, and calls `serve` with it. */
+/** Returns a function that creates an RPC. The RPC finds the environment with `targetOf`, and passes it to `serve`. */
 export function environmentRpc(environments: Pick<EnvironmentStore, "find">) {
   return <Request extends { readonly environment?: EnvironmentNameMessage }, Response>(
     serve: (environment: Environment, request: Request, call: CallContext) => Promise<Response>,
@@ -126,7 +126,7 @@ export function pageRequest({ pageSize, pageToken }: PageOf, scope: Scope): Page
   return { after, size };
 }
 
-/** Returns the token of the next page; empty if this page is the last page. */
+/** Returns the token of the next page. Empty if `next` is undefined. */
 export function nextPageToken(next: string | undefined, scope: Scope): string {
   if (next === undefined) return "";
   const digest = hash("sha256", JSON.stringify(scope), "base64url").slice(0, SCOPE_LENGTH);

@@ -41,7 +41,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     }),
 
     async retireTokenKey({ tokenKeyId, reencryptStartTime }, { values }) {
-      // Validation has refused a request without a time, so the 0 is never used.
+      // Validation has refused a request without a time, so the default 0 is never used.
       await tokenKeys.retire(tokenKeyId, timeOf(reencryptStartTime, Math.floor) ?? 0);
       const fields = { ...callOf(values).logFields(), keys: [tokenKeyId] };
       logger.info(fields, "a key of TOKEN_KEYS is retired");

@@ -66,7 +66,7 @@ export function webhookRpcs({ environments, webhooks, webhookAllow, sendTest }: 
     }),
 
     redeliverWebhook: inEnvironment(async (environment, { webhookId, startTime }, call) => {
-      // Validation has refused a request without a time, so the first 0 is never used.
+      // Validation has refused a request without a time, so the default 0 is never used.
       const time = Math.max(timeOf(startTime) ?? 0, 0);
       return { webhook: webhookMessage(await webhooks.rewind(environment, webhookId, time, call)) };
     }),
