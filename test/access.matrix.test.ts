@@ -11,7 +11,7 @@ const CALLS: readonly (readonly [string, (client: ServiceClient, headers: CallHe
 ];
 
 describeMatrix((place, row) => {
-  describe("without a valid API token", () => {
+  describe("without a valid API token, the service", () => {
     it.each(CALLS)("rejects %s", async (name, call) => {
       const { client, server, as } = place;
       const { customer } = server.tokens;
@@ -62,7 +62,7 @@ describeMatrix((place, row) => {
     });
   });
 
-  it("accepts an API token with every scheme and header that clients use", async () => {
+  it("the service accepts an API token with every scheme and header that clients use", async () => {
     const { client, server } = place;
     const userGroupId = newId();
     const { customer } = server.tokens;
@@ -126,7 +126,7 @@ describeMatrix((place, row) => {
     });
   });
 
-  it("returns the request id of the caller, or creates a request id", async () => {
+  it("the response contains the request id of the caller, or a new request id if the caller sends no valid id", async () => {
     const { client, as } = place;
     const headers = { ...as.customer, "x-request-id": "caller/1" };
     expect((await client.getUserGroup({ userGroupId: "a" }, headers)).requestId).toBe("caller/1");
@@ -143,7 +143,7 @@ describeMatrix((place, row) => {
 
   const { openGzip } = row;
   if (openGzip) {
-    it("supports gzip in both directions", async () => {
+    it("requests and responses can be compressed with gzip", async () => {
       const { server, reference, as } = place;
       const client = openGzip(server.url);
       const userGroupId = newId();

@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       }
     });
 
-    it("an API token cannot create, extend or rotate an API token that expires later than itself", async () => {
+    it("a caller cannot create, extend or rotate an API token that expires later than the caller's own API token", async () => {
       const environment = customerOf(server);
       const expireTime = inFuture(HOUR_MS);
       const create = (by: ReturnType<typeof admin>, given: object) =>
@@ -188,8 +188,8 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
     });
 
     it("API tokens can be listed by creator and role, and revoked together with all API tokens that they issued", async () => {
-      // Use a new environment. After a request with `revokeIssued`, no API token of the environment can create API
-      // tokens for some seconds.
+      // Use a new environment. For some seconds after a request with `revokeIssued`, no API token of the environment
+      // can create API tokens.
       const own = { url: server.url, environment: newName() };
       const environment = customerOf(own);
       await admin().createEnvironment({ environment });

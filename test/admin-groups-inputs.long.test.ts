@@ -126,7 +126,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s", (runtime) => 
     for (const providedIdPrefix of ["", "g1", "h"]) {
       expect(await failureOf(admin.listUserGroups({ ...page, providedIdPrefix, pageToken }))).toEqual(refused);
     }
-    // The request for the next page may set another page size than the first request.
+    // The page size may differ from the page size of the first request.
     expect((await admin.listUserGroups({ ...page, pageSize: 1000, pageToken })).userGroups).toHaveLength(9);
   });
 

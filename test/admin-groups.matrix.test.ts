@@ -28,7 +28,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = () => root(adminToken.text);
   const own = () => grpcClients(server);
 
-  it("looks up a group by id, and does not create a missing group", async () => {
+  it("LookupUserGroup returns a group by id, and does not create a missing group", async () => {
     const userGroupId = newId();
     const missing = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
     for (const call of [admin().lookupUserGroup, admin().deleteUserGroup, admin().revokeUserGroupTokens]) {
@@ -51,7 +51,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(after?.tokenCreateTime).toEqual(after?.lastRotationTime);
   });
 
-  it("finds the group of a token or viewer session only in the caller's environment, and does not return the token", async () => {
+  it("LookupUserGroupToken finds a group only in the caller's environment, and does not return the token of the group", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId, name: "N" });
     const token = userGroup?.token ?? "";
@@ -85,7 +85,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(admin().lookupUserGroupToken({ token: session }))).reason).toBe("VIEWER_SESSION_ENDED");
   });
 
-  it("revokes tokens with a grace period, during which viewer sessions stay valid", async () => {
+  it("RevokeUserGroupTokens accepts a grace period, and viewer sessions stay valid during the grace period", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId });
     const token = userGroup?.token ?? "";
@@ -101,7 +101,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(tooLong)).code).toBe("InvalidArgument");
   });
 
-  it("deletes a group by id and etag or by token, and rejects a request that has both an id and a token", async () => {
+  it("DeleteUserGroup deletes a group by id and etag or by token, and rejects a request with both an id and a token", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId });
     const { userGroup: changed } = await own().groups.updateUserGroup({ userGroupId, name: "N" });
@@ -121,7 +121,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(await failureOf(admin().deleteUserGroup({ currentToken }))).toEqual(gone);
   });
 
-  it("revokes tokens only once if a request id is repeated, and does not return the new token", async () => {
+  it("RevokeUserGroupTokens revokes tokens only once if a request id is repeated, and does not return the new token", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId });
     const token = userGroup?.token ?? "";
@@ -135,7 +135,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     for (const each of [token, now?.token]) expect(text).not.toContain(each);
   });
 
-  it("imports groups with their tokens, reports the result of each group, and accepts the same import again", async () => {
+  it("ImportUserGroups imports tokens, reports the result of each group, and accepts the same import again", async () => {
     const [first, second, third, taken] = [newId(), newId(), newId(), newId()];
     await own().groups.getUserGroup({ userGroupId: third, name: "other" });
     const token = newToken();
@@ -186,7 +186,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await own().viewers.resolveViewer({ token: younger })).tokenExpireTime).toBeDefined();
   });
 
-  it("lists and exports every group once, page by page", async () => {
+  it("ListUserGroups and ExportUserGroups return every group once, page by page", async () => {
     const prefix = `${newId()}:`;
     const ids = Array.from({ length: 25 }, (_, i) => `${prefix}${String.fromCodePoint(0x1f300 + i)}`);
     await admin().importUserGroups({
@@ -210,7 +210,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(exported[0]?.apiEnvironmentTag).toBe(ApiEnvironmentTag.CUSTOMER);
   });
 
-  it("exports tokens only on request, and records each such export in the audit trail", async () => {
+  it("ExportUserGroups returns tokens only on request, and the audit trail contains each export with tokens", async () => {
     const prefix = `${newId()} ,`;
     const groups = await Promise.all([1, 2, 3].map((i) => own().groups.getUserGroup({ userGroupId: prefix + i })));
     const tokens = groups.map(({ userGroup }) => userGroup?.token);
@@ -242,7 +242,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 describeServers((server) => {
   const adminToken = newAdminToken(server);
 
-  it("acts only on the environment of the API token", async () => {
+  it("AdminService denies an API token access to other environments, and requires an environment with ADMIN_TOKEN", async () => {
     const userGroupId = newId();
     await grpcClients(server).groups.getUserGroup({ userGroupId });
     const admin = adminOf(server.url, adminToken.text);
@@ -265,7 +265,7 @@ describeServers((server) => {
     );
   });
 
-  it("records one audit event with the changed fields for each change of a group, and none if nothing changes", async () => {
+  it("the audit trail contains one event for each change of a group, and no event for a call that changes nothing", async () => {
     const admin = adminOf(server.url, adminToken.text);
     const [a, b] = [newId(), newId()];
     const token = newToken();

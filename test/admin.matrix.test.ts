@@ -21,7 +21,7 @@ const millis = (time: Timestamp | undefined) => time && timestampDate(time).getT
 describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = suiteAdmins(server, options);
 
-  it("creates an environment and an API token, which works only in this environment and only until its revocation", async () => {
+  it("an API token works only in the environment for which it was created, and only until its revocation", async () => {
     const name = newName();
     const environment = { name, tag: ApiEnvironmentTag.TESTING };
     const before = Date.now();
@@ -56,7 +56,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(twice).toEqual({ code: "NotFound", reason: "API_TOKEN_NOT_FOUND" });
   });
 
-  it("lets an API token of role admin manage the API tokens of its environment, even if the requests name no environment", async () => {
+  it("an API token of role admin can manage the API tokens of its environment with requests that name no environment", async () => {
     const { token, id } = await issueToken(server, "admin");
     const own = admin(token);
     for (const environment of [undefined, customerOf(server)]) {
@@ -81,7 +81,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
   });
 
-  it("reports the size of an environment, deletes a non-empty environment only with force, and can then create it again", async () => {
+  it("a non-empty environment can be deleted only with force, and can be created again after the deletion", async () => {
     const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
     const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
     expect(await failureOf(admin().getEnvironment({ environment }))).toEqual(missing);
@@ -136,7 +136,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 });
 
 describeServers((server) => {
-  it("requires requests with ADMIN_TOKEN to name an existing environment", async () => {
+  it("a request with ADMIN_TOKEN must name an existing environment", async () => {
     const admin = adminOf(server.url);
     const values = { displayName: "x", role: Role.READ };
     const unnamed = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
@@ -150,7 +150,7 @@ describeServers((server) => {
     expect(await failureOf(admin.revokeApiToken({ environment, apiTokenId: "a" }))).toEqual(missing);
   });
 
-  it("lists every environment once, including the environments of API_TOKENS", async () => {
+  it("ListEnvironments returns every environment once, including the environments of API_TOKENS", async () => {
     const admin = adminOf(server.url);
     const names = Array.from({ length: 5 }, newName);
     for (const name of names) await admin.createEnvironment({ environment: { name } });
@@ -165,7 +165,7 @@ describeServers((server) => {
     expect(listed.filter((path) => expected.includes(path)).sort()).toEqual(expected.sort());
   });
 
-  it("rejects an API token after its expiry time", async () => {
+  it("an API token is rejected after its expiry time", async () => {
     const { token, id } = await issueToken(server, "manage");
     const { groups } = grpcClients(server, token);
     await groups.getUserGroup({ userGroupId: "a" });

@@ -35,11 +35,11 @@ it("the audit trail drops events after AUDIT_RETENTION", async () => {
   await groups.getUserGroup({ userGroupId: "a" });
   // The retention period is short. On a slow machine, an event may be removed before the test lists the events. So
   // repeat the update until an event is listed.
-  await waitFor("an event is shown", async () => {
+  await waitFor("the audit trail contains an event", async () => {
     await groups.updateUserGroup({ userGroupId: "a", name: newId() });
     return (await auditEventsOf(server, { userGroupId: "a" })).length > 0;
   });
-  await waitFor("no event is shown", async () => (await auditEventsOf(server)).length === 0);
+  await waitFor("the audit trail contains no event", async () => (await auditEventsOf(server)).length === 0);
 });
 
 it.each(RUNTIMES)(

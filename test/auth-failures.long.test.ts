@@ -43,7 +43,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
   const start = (env: Headers = {}, options: ServerOptions = {}) =>
     newServer({ runtime, ...options, env: { ...ADMIN_ENV, ...LIMIT, ...env } });
 
-  it("every cause of a failure counts, and calls above the limit are rejected with Retry-After", async () => {
+  it("failures count towards the limit regardless of their cause, and calls above the limit receive Retry-After", async () => {
     const server = await start();
     const failing: Headers[] = [{}, { authorization: "Basic eDp5" }, bearer("unknown-token-of-16")];
     for (const headers of failing) expect((await call(server, headers)).status).toBe(401);
@@ -77,7 +77,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
       expect((await call(server, bearer(server.tokens.customer))).status).toBe(200);
       expect((await guess(server)).status).toBe(429);
     }
-    // If a token was created after the failures, the service accepts this token as well.
+    // The service also accepts a token that was created after the failures.
     const fresh = await issueToken(server, "manage");
     expect((await call(server, bearer(fresh.token))).status).toBe(200);
     // An insufficient role is not an authentication failure.
@@ -85,7 +85,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(low.token))).status).toBe(403);
   });
 
-  it("guesses of ADMIN_TOKEN count, but the correct ADMIN_TOKEN is accepted even if the limit is exceeded", async () => {
+  it("wrong values of ADMIN_TOKEN count, but the correct ADMIN_TOKEN is accepted even if the limit is exceeded", async () => {
     const server = await start();
     const list = (token: string) =>
       http1(server.url, "/usergroup.admin.v1.AdminService/ListEnvironments", {

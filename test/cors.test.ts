@@ -98,7 +98,7 @@ const CALLS: readonly (Call & { readonly name: string; readonly status: number; 
   { name: "another HTTP method", status: 405, method: "PUT", path: GET_PATH },
   { name: "a stream over Connect", status: 200, ...stream("application/connect+json", emptyJson) },
   { name: "a stream over gRPC-Web", status: 200, ...stream("application/grpc-web+proto", empty) },
-  { name: "a stream of another content type", status: 415, ...stream("text/plain", "") },
+  { name: "a stream with an unsupported content type", status: 415, ...stream("text/plain", "") },
   {
     name: "an unknown RPC over Connect",
     status: 404,

@@ -41,7 +41,7 @@ describeMatrix((place, row) => {
       if (!isRest) expect(group).toEqual(kept);
     });
 
-    it("if the request has only an id, names the group after the id and sets no properties", async () => {
+    it("uses the id as the name and sets no properties if the request has only an id", async () => {
       const { client, as } = place;
       const userGroupId = newId();
       const { group } = await client.getUserGroup({ userGroupId }, as.customer);
@@ -49,7 +49,7 @@ describeMatrix((place, row) => {
       expect(await stored(userGroupId)).toMatchObject({ name: userGroupId, mapping: {}, properties: null });
     });
 
-    it("distinguishes ids that differ only in their Unicode normalization", async () => {
+    it("treats ids that differ only in their Unicode normalization as different groups", async () => {
       const { client, as } = place;
       const { providedId: userGroupId } = (await client.getUserGroup({ userGroupId: `${newId()}\u00e9` }, as.customer))
         .group;
@@ -108,7 +108,7 @@ describeMatrix((place, row) => {
       ["mapping", { mapping: { other: "place" } }],
       ["properties", { properties: { other: [true] } }],
     ];
-    it.each(singles)("an update with the mask %s changes only that field", async (updateMask, change) => {
+    it.each(singles)("an update with the mask %s changes only the field in the mask", async (updateMask, change) => {
       const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
@@ -140,7 +140,7 @@ describeMatrix((place, row) => {
       expect(await stored(userGroupId)).toMatchObject({ name: "All", mapping: {}, properties: null });
     });
 
-    // Over REST, the keys of the body are the mask. So a REST request cannot contain these masks.
+    // Over REST, the keys of the body are the mask. So a REST request cannot contain the invalid masks below.
     if (!isRest) {
       it.each(["etag", "name,token", "name,*", "mapping.schema"])("rejects the mask %s", async (updateMask) => {
         const { client, as } = place;

@@ -69,7 +69,7 @@ describe.each(RUNTIMES)("errors on %s", (runtime) => {
       expect(sizeOf(trailers) + sizeOf(answer.headers)).toBeLessThan(HEADER_LIMIT);
       const rest = await http1(server.url, "/api/user", {
         headers: { ...headers, "content-type": "application/json" },
-        // In JSON, escapes make a text up to six times as large. So send fewer entries than over gRPC.
+        // JSON escapes can make a text six times longer. So this request has fewer entries than the gRPC request above.
         body: JSON.stringify({
           user_group_id: "many",
           mapping: Object.fromEntries(Object.entries(mapping).slice(0, 600)),

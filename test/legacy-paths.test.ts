@@ -125,7 +125,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     });
   });
 
-  it("calls need the roles of the RPCs, and appear as RPCs in the audit trail and the metrics", async () => {
+  it("calls need the same roles as RPCs, and appear as RPCs in the audit trail and the metrics", async () => {
     const manage = hostedClient(server.url, server.tokens.customer);
     const provided_id = newId();
     const { customer } = await manage.createCustomer({ provided_id });

@@ -53,7 +53,7 @@ const all = (outcome: string) => {
 };
 const [NOT_MADE, UNKNOWN] = [all("not_made"), all("unknown")];
 
-describeWithRedis.each(RUNTIMES)("outcomes of changes on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("the outcome in the error of a failed change on %s", (runtime) => {
   const start = async (redis: { readonly url: string }) => {
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT } });
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
@@ -77,14 +77,14 @@ describeWithRedis.each(RUNTIMES)("outcomes of changes on %s", (runtime) => {
       (redis) => newOperator(redis).config("SET", "maxmemory", "1"),
       { ...NOT_MADE, resolve: "answered" },
     ],
-  ])("the outcome is %s", async (_what, befall, reported) => {
+  ])("is %s", async (_what, befall, reported) => {
     const redis = await newRedis();
     const { server, token } = await start(redis);
     await befall(redis, server);
     expect(await outcomes(server, token)).toEqual(reported);
   });
 
-  it("the outcome is `unknown` if the reply of Redis was lost", async () => {
+  it("is `unknown` if the connection loses the reply of Redis", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);
     const { server } = await start(proxy);
@@ -97,7 +97,7 @@ describeWithRedis.each(RUNTIMES)("outcomes of changes on %s", (runtime) => {
     expect(await operator.hget(key, FIELD.name)).toBe("made");
   });
 
-  it("AdminService also reports the outcome, and reports it for each group of an import", async () => {
+  it("is also in the errors of AdminService, and in the result of each group of an import", async () => {
     const redis = await newRedis();
     // The API token of the admin stays cached while Redis is frozen.
     const env = { ...ADMIN_ENV, REDIS_TIMEOUT, API_TOKEN_CACHE: "1m" };
@@ -131,7 +131,7 @@ describeWithRedis.each(RUNTIMES)("outcomes of changes on %s", (runtime) => {
     expect((await viewers.resolveViewer({ token })).providedId).toBe("a");
   });
 
-  it("the outcome is `unknown` if a script fails after a possible write", async () => {
+  it("is `unknown` if a script in Redis fails after it may have written data", async () => {
     const redis = await newRedis();
     const url = await withRights(redis, documentedRights());
     const { server, token } = await start({ url });

@@ -162,7 +162,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 
   describe("gRPC-Web text", () => {
-    it("is decoded for any split into chunks", async () => {
+    it("is decoded even if it arrives in several chunks", async () => {
       const type = "application/grpc-web-text+proto";
       for (const pieces of [[watchRequest], [...watchRequest], [watchRequest.slice(0, 3), watchRequest.slice(3)]]) {
         const { status: answered, message, type: reported } = await watchText(server.url, pieces);

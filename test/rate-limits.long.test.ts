@@ -43,7 +43,7 @@ function secondsIn(header: (name: string) => string | null | undefined, max: num
 }
 
 describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
-  it("accepts RATE_LIMIT calls, and rejects later calls with the time to try again", async () => {
+  it("permits RATE_LIMIT calls, and the errors for later calls contain the time to wait", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, RATE_LIMIT: `3${WINDOW}` } });
     const { customer, testing } = server.tokens;
     expect(await statuses(server, customer, 3)).toEqual([200, 200, 200]);
@@ -114,7 +114,9 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     // The other worker counts its first call in Redis. The reply contains the shared count, but no call waits for the
     // reply. So the first call succeeds.
     expect(await statuses(other, customer, 1)).toEqual([200]);
-    await waitFor("the other worker has the count", async () => (await monitor.commands()).some(isCounted));
+    await waitFor("the other worker has sent its count to Redis", async () =>
+      (await monitor.commands()).some(isCounted),
+    );
     await waitFor("both workers reject the calls", async () => {
       const [first, second] = [await statuses(one, customer, 1), await statuses(other, customer, 1)];
       return first[0] === 429 && second[0] === 429;
@@ -123,7 +125,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     for (const server of [one, other]) expect(await statuses(server, one.tokens.testing, 2)).toEqual([200, 200]);
   });
 
-  it("prevents a limited caller from causing load on Redis or affecting other callers", async () => {
+  it("prevents a caller above the limit from causing load on Redis or affecting other callers", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { RATE_LIMIT: `20${WINDOW}` } });
     const { customer, testing } = server.tokens;

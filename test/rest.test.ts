@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expectRestError(await call("POST", { user_group_id: id }, { headers }), reused);
     });
 
-    it("requests with a slash after the path, requests over HTTP/2, and requests without a content type", async () => {
+    it("requests with a trailing slash, requests over HTTP/2, and requests without a content type", async () => {
       const { id, user_group } = await created();
       const body = { user_group_id: id };
       expect((await ok(call("GET", body, { target: "/api/user/" }))).user_group).toEqual(user_group);
@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       }
     });
 
-    it("requests with gzip in both directions", async () => {
+    it("requests that are compressed with gzip, and compresses the responses", async () => {
       const properties = { text: "again and ".repeat(500) };
       const body = gzipSync(JSON.stringify({ user_group_id: newId(), properties }));
       const headers = {
@@ -119,7 +119,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expect(nothing.user_group).toEqual(user_group);
     });
 
-    it("reads its fields from the query string and the body", async () => {
+    it("reads the fields of the request from the query string and the body", async () => {
       const id = newId();
       const query = new URLSearchParams({
         user_group_id: id,
@@ -171,17 +171,20 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       ["name", ""],
       ["mapping", { a: "c" }],
       ["properties", { plan: "x", more: 1 }],
-    ])("rejects %s that differs in query and body", async (field, value) => {
-      const query = { user_group_id: newId(), name: "N", mapping: '{"a":"b"}', properties: '{"plan":"x"}' };
-      const expected = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST", fields: [field] };
-      const target = `/api/user?${new URLSearchParams(query)}`;
-      expectRestError(await call("GET", { [field]: value }, { target }), expected);
-      expect((await call("PUT", { user_group_id: query.user_group_id })).status).toBe(404);
-    });
+    ])(
+      "rejects a request if the field %s has different values in the query string and the body",
+      async (field, value) => {
+        const query = { user_group_id: newId(), name: "N", mapping: '{"a":"b"}', properties: '{"plan":"x"}' };
+        const expected = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST", fields: [field] };
+        const target = `/api/user?${new URLSearchParams(query)}`;
+        expectRestError(await call("GET", { [field]: value }, { target }), expected);
+        expect((await call("PUT", { user_group_id: query.user_group_id })).status).toBe(404);
+      },
+    );
   });
 
   describe("PUT", () => {
-    it("sets given fields, keeps absent fields, and clears null fields", async () => {
+    it("sets the fields in the body, keeps absent fields, and clears fields that are null", async () => {
       const { id, user_group } = await created({ name: "N", properties: { a: 1 }, mapping: { s: "d" } });
       const put = (fields: JsonObject) => ok(call("PUT", { user_group_id: id, ...fields }));
       expect((await put({ name: "M" })).user_group).toMatchObject({ name: "M", properties: { a: 1 } });
@@ -235,7 +238,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       },
     );
 
-    it("an unknown or wrong content encoding", async () => {
+    it("a body whose content encoding is unsupported, or does not match the body", async () => {
       const send = (encoding: string) =>
         call("PUT", { user_group_id: "a" }, { headers: { "content-encoding": encoding } });
       const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
@@ -282,7 +285,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expectRestError(answer, { status: 400, code: "invalid_argument", reason, fields });
     });
 
-    it("missing groups and tokens", async () => {
+    it("requests for groups and tokens that do not exist", async () => {
       const group = await call("PUT", { user_group_id: newId(), name: "a" });
       expectRestError(group, { status: 404, code: "not_found", reason: "USER_GROUP_NOT_FOUND" });
       const token = await call("POST", { current_token: "ugt_x" });

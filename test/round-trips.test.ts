@@ -36,7 +36,7 @@ describeWithRedis("round trips to a real Redis", () => {
     } finally {
       proxy.allow(Number.POSITIVE_INFINITY);
       // If the call did not finish, the client closes the connection and opens another one.
-      await waitFor("the connection is back", () =>
+      await waitFor("the client is connected again", () =>
         client.check("reads").then(
           () => true,
           () => false,
@@ -96,7 +96,7 @@ describeWithRedis("round trips to a real Redis", () => {
     );
   });
 
-  it("a call by id for a suspended or expiring group needs one round trip, but two within a minute of the expiry time", async () => {
+  it("a call by id needs one round trip even if the group has an expiry time, but two within a minute of this time", async () => {
     const admin = testUserGroupAdmin(client, RING);
     const { group: expiring } = await store.getOrCreate(environment, newGroup("expiring"));
     const calls = [
@@ -149,7 +149,7 @@ describeWithRedis("round trips to a real Redis", () => {
     }
   });
 
-  it("a list needs two round trips for any number of groups, and other operator calls need one round trip", async () => {
+  it("a list needs two round trips for any number of groups, and other calls of operators need one round trip", async () => {
     const admin = testUserGroupAdmin(client, RING);
     await admin.import(environment, others());
     const range = { after: "", size: 20, prefix: "" };

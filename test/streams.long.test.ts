@@ -28,7 +28,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
       sessions.push(full);
       for (let i = 0; i < 50; i++) {
         kept.push(open("application/grpc", WATCH, { on: full }));
-        // The server ends a reflection stream when the client ends the request. So the client does not end the request.
+        // The server ends a reflection stream when the request ends. To keep the stream open, do not end the request.
         kept.push(open("application/grpc", REFLECTION, { on: full, ends: false }));
       }
       await pinged(full);
@@ -57,7 +57,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     other.destroy();
   });
 
-  it("close an HTTP/1.1 connection if the response precedes the end of the request", async () => {
+  it("close their HTTP/1.1 connection if the response is complete before the request", async () => {
     const raw = await openWire(server.url, "http/1.1");
     const body = Buffer.alloc(2 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
@@ -65,9 +65,10 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     raw.push(head);
     raw.push(body);
     await waitFor("the stream is rejected", () => raw.received().includes("resource_exhausted"));
-    // If the response had no `Connection: close`, the caller would send the next call on this connection, and lose it.
+    // Without `Connection: close` in the response, the client would lose the next call that it sends on this
+    // connection.
     expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
-    // If the connection stayed open, the next call would wait for the rest of this request.
+    // If the server kept the connection open, the next call would wait for the rest of this request.
     await waitFor("the connection is closed", () => raw.isClosed);
     raw.socket.destroy();
   });

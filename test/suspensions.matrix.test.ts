@@ -52,7 +52,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
     return { viewers: createClient(ViewerService, transport), groups: createClient(UserGroupService, transport) };
   };
 
-  it("rejects the tokens and sessions of a suspended group for every role, until the group is resumed", async () => {
+  it("the tokens and sessions of a suspended group are rejected for every role, until the group is resumed", async () => {
     const { userGroupId, userGroup, session, group } = await newGroup(server);
     const environment = customerOf(server);
     const tokens = await Promise.all(
@@ -92,7 +92,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
     expect(now).toMatchObject(same);
   });
 
-  it("returns a suspended group with its state and without its token, even after changes", async () => {
+  it("responses contain the suspension of a suspended group but not its token, even after changes of the group", async () => {
     const { userGroupId, userGroup, session, group } = await newGroup(server);
     const environment = customerOf(server);
     await admin().suspendUserGroup({ environment, userGroupId, ...given });
@@ -127,7 +127,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
       expect(await clients().viewers.resolveViewer({ token })).toMatchObject({ name: "M" });
   });
 
-  it("suspends a group from its expiry time on, or until a given time", async () => {
+  it("a group is suspended when it expires, and a suspension with a given end stops at this time", async () => {
     const userGroupId = newId();
     const expireTime = timestampFromMs(Date.now() + 3_600_000);
     const { groups, viewers } = clients();
@@ -174,7 +174,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
     ["an end in the past", { until: timestampFromMs(Date.now() - 1000) }],
     ["an end in the year 1", { until: timestampFromMs(-62_135_596_800_000) }],
     ["an empty id", { userGroupId: "" }],
-  ])("rejects a suspension with %s, and changes nothing", async (_, bad) => {
+  ])("SuspendUserGroup rejects %s, and changes nothing", async (_, bad) => {
     const { userGroupId } = await newGroup(server);
     const named = { environment: customerOf(server), userGroupId };
     const refused = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
@@ -182,7 +182,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
     expect((await admin().lookupUserGroup(named)).userGroup?.suspension).toBeUndefined();
   });
 
-  it("accepts the longest texts, even with characters outside of the BMP", async () => {
+  it("SuspendUserGroup accepts texts of maximum length, even with characters outside of the Unicode BMP", async () => {
     const { userGroupId } = await newGroup(server);
     const longest = { reason: "💡".repeat(256), message: "é".repeat(512) };
     const { userGroup } = await admin().suspendUserGroup({ environment: customerOf(server), userGroupId, ...longest });
@@ -198,7 +198,7 @@ describeServers((server) => {
       body: typeof body === "string" ? body : JSON.stringify(body),
     });
 
-  it("rejects reads and sessions of a suspended group over REST, and omits its token in responses to changes", async () => {
+  it("REST rejects reads and sessions of a suspended group, and omits its token in responses to changes", async () => {
     const { userGroupId, userGroup, session } = await newGroup(server);
     const admin = adminOf(server.url);
     const named = { environment: customerOf(server), userGroupId };
@@ -245,7 +245,7 @@ describeServers((server) => {
     expect((await call("POST", "/api/viewer", { token: user_group.token })).json()).toMatchObject({ active: true });
   });
 
-  it("sets and clears the expiry time over REST, and rejects invalid times", async () => {
+  it("REST sets and clears the expiry time of a group, and rejects invalid times", async () => {
     const id = newId();
     const expire_time = "2031-01-31T12:00:00.000Z";
     const created = await http1(
@@ -286,7 +286,7 @@ describeServers((server) => {
     expect(Object.keys(cleared.user_group)).not.toContain("expire_time");
   });
 
-  it("audits only suspensions and resumptions that change a group, and omits the reason and the message", async () => {
+  it("the audit trail contains only suspensions and resumptions that change a group, without the reason and the message", async () => {
     const { userGroupId } = await newGroup(server);
     const admin = adminOf(server.url);
     const named = { environment: customerOf(server), userGroupId };

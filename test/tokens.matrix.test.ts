@@ -54,7 +54,7 @@ describeMatrix((place) => {
       expect(failure.fields).toMatchObject({ code: "not_found", reason: "USER_GROUP_NOT_FOUND", violations: [] });
     });
 
-    it("with previous_token_ttl keeps the old token valid for its grace period, but rejects rotations with the old token", async () => {
+    it("with previous_token_ttl keeps the old token valid for the grace period, but rejects rotations with the old token", async () => {
       const { client, as } = place;
       const { token: old, teamId } = await created();
       const started = Date.now();
@@ -67,7 +67,7 @@ describeMatrix((place) => {
       expect(await resolve(current)).toEqual({ ...inGrace, expireTime: undefined });
       const { fields } = await failureOf(client.rotateUserGroupToken({ currentToken: old }, as.customer));
       expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND" });
-      // The rejection has revoked neither token.
+      // The rejected rotation has revoked neither the old token nor the new token.
       await resolve(old);
       await client.rotateUserGroupToken({ currentToken: current, previousTokenTtl: "60.5s" }, as.customer);
       const { expireTime } = await resolve(current);
@@ -76,9 +76,9 @@ describeMatrix((place) => {
     });
   });
 
-  describe("a request id", () => {
+  describe("the request id of a rotation", () => {
     it.each(["token", "id"])(
-      "on a retry by %s, returns the new token of the first call and the current group",
+      "makes a retry by %s return the new token of the first call, with the current fields of the group",
       async (by) => {
         const { client, reference, as } = place;
         const { token, providedId } = await created();
@@ -89,7 +89,7 @@ describeMatrix((place) => {
         const second = await client.rotateUserGroupToken(rotation, as.customer);
         const { group } = await reference.getUserGroup({ userGroupId: providedId }, as.customer);
         expect(group).toMatchObject({ token: first.group.token, name: "Changed since" });
-        // Not every protocol returns the etag and the update time. If both are returned, both values are current.
+        // Not every protocol returns the etag and the update time. If the response contains them, they are current.
         const { etag, updateTime } = first.group;
         expect(second.group).toEqual({
           ...first.group,

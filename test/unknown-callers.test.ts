@@ -11,7 +11,7 @@ const REQUESTS = 100;
 const TARGET = "/api/user?user_group_id=a";
 
 describeWithRedis.each(RUNTIMES)("while Redis is unavailable, a server on %s", (runtime) => {
-  it("logs at most one failed call of unauthenticated callers per code and minute", async () => {
+  it("logs at most one failed call of unauthenticated callers per error code and minute", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
     await redis.stop();

@@ -143,7 +143,7 @@ describeWithRedis("the signing key of viewer sessions", () => {
   );
 });
 
-it("a viewer session expires with the grace period of its token, and the error reports the expiry", async () => {
+it("a viewer session expires at the end of the grace period of its token, and the error reports the expiry", async () => {
   const server = await newServer();
   const { groups, viewers } = grpcClients(server);
   const { userGroup } = await groups.getUserGroup({ userGroupId: "brief" });

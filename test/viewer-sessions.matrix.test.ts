@@ -187,7 +187,7 @@ describeClients(ROWS, (server, row) => {
     for (const text of [session, inGrace.session]) expect(await viewers.resolve(text)).toBeUndefined();
   });
 
-  it("sessions of one viewer can be revoked without the other sessions of the group", async () => {
+  it("sessions of one viewer can be revoked, while the sessions of other viewers of the group stay valid", async () => {
     const { providedId } = await newGroup();
     const [bob, alice, nobody] = await Promise.all(
       ["bob", "alice", ""].map((viewer_id) => made({ user_group_id: providedId, viewer_id })),
@@ -220,7 +220,7 @@ describeServers((server) => {
     http1(server.url, path, { method, headers });
   const pathOf = (tag = "/Testing") => `/e/${server.environment}${tag}/.well-known`;
 
-  it("publishes no keys for a missing environment, and allows only GET and HEAD", async () => {
+  it("the path of the published keys returns no keys for a missing environment, and allows only GET and HEAD", async () => {
     const paths = [`/e/${newName()}/.well-known/jwks.json`, "/e/../.well-known/jwks.json", "/e//.well-known/jwks.json"];
     const answers = await Promise.all(paths.map((path) => wellKnown(path)));
     for (const { status, headers } of answers) expect([status, headers.etag]).toEqual([404, undefined]);
@@ -230,7 +230,7 @@ describeServers((server) => {
     }
   });
 
-  it("publishes the keys of an environment to unauthenticated clients, with an ETag and a cache lifetime of ten minutes", async () => {
+  it("the keys of an environment are published to unauthenticated clients, with an ETag and a cache lifetime of ten minutes", async () => {
     const { groups } = grpcClients(server, server.tokens.testing);
     const { userGroup } = await groups.getUserGroup({ userGroupId: newId() });
     await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, server.tokens.testing);
@@ -260,7 +260,7 @@ describeServers((server) => {
     expect(jwks_uri).toBe(`${String(issuer)}/.well-known/jwks.json`);
   });
 
-  it("a rotation keeps the old signing keys; with `end_sessions`, it replaces all keys and revokes their sessions", async () => {
+  it("RotateSigningKey keeps the old signing keys. With `end_sessions`, it replaces all keys and revokes all sessions", async () => {
     const admin = adminOf(server.url);
     const name = newName();
     const environment = { name };

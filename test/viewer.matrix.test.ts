@@ -47,7 +47,7 @@ describeServers((server) => {
     ],
     ["compressible properties", { properties: { text: "again and ".repeat(500) } }],
   ] satisfies [string, JsonObject][])(
-    "returns the same viewer as ResolveViewer for a group with %s",
+    "POST /api/viewer returns the same viewer as ResolveViewer for a group with %s",
     async (_title, fields) => {
       const { id, user_group } = await created(fields);
       const answer = await introspect({ token: user_group.token });
@@ -63,7 +63,7 @@ describeServers((server) => {
     },
   );
 
-  it("returns the environment in the format of the settings, and resolves no token of another environment", async () => {
+  it("POST /api/viewer returns the environment as the settings name it, and resolves no token of another environment", async () => {
     const { customer, testing, untagged } = server.tokens;
     const environments = [
       [customer, `${server.environment}/Customer`],
@@ -81,7 +81,7 @@ describeServers((server) => {
     }
   });
 
-  it("returns the expiry time of a token in its grace period, and only `active: false` after a rotation without a grace period", async () => {
+  it("POST /api/viewer returns the expiry time of a token in its grace period, and only `active: false` for a revoked token", async () => {
     const { id, user_group } = await created();
     const rotate = (body: JsonObject) => ok(call("POST", { user_group_id: id, ...body }));
     const second = await rotate({ previous_token_ttl: "600s" });
@@ -104,11 +104,11 @@ describeServers((server) => {
     ["an API token", newApiToken()],
     ["non-ASCII text", "\u{1f642}"],
     ["a token of maximum length", "x".repeat(8192)],
-  ])("returns only `active: false` for %s", async (_title, token) => {
+  ])("POST /api/viewer returns only `active: false` for %s", async (_title, token) => {
     expectInactive(await introspect({ token }));
   });
 
-  it("accepts a slash after the path, HTTP/2 and a missing content type, and ignores other fields", async () => {
+  it("POST /api/viewer accepts a trailing slash, HTTP/2 and a missing content type, and ignores unknown fields", async () => {
     const { id, user_group } = await created();
     const body = JSON.stringify({ token: user_group.token, token_type_hint: "access_token", x: { y: 1 } });
     const headers = bearer(server.tokens.customer);
@@ -120,7 +120,7 @@ describeServers((server) => {
     }
   });
 
-  it("accepts a form, as in RFC 7662", async () => {
+  it("POST /api/viewer accepts a form, as RFC 7662 specifies", async () => {
     const { id, user_group } = await created();
     for (const type of ["application/x-www-form-urlencoded", "Application/X-WWW-Form-Urlencoded; charset=UTF-8"]) {
       const headers = { ...bearer(server.tokens.customer), "content-type": type };
@@ -146,7 +146,7 @@ describeServers((server) => {
     }
   });
 
-  it("rejects a request without a token", async () => {
+  it("POST /api/viewer rejects a request without a token", async () => {
     const bodies: (JsonObject | undefined)[] = [
       undefined,
       {},
@@ -163,14 +163,14 @@ describeServers((server) => {
     expectRestError(inQuery, { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] });
   });
 
-  it("is counted in the metrics as a call of ResolveViewer over REST", async () => {
+  it("the metrics count POST /api/viewer as a call of ResolveViewer over REST", async () => {
     const labels = { grpc_method: "ResolveViewer", protocol: "rest", grpc_code: "OK" };
     const count = async () =>
       (await metricOf(server, "grpc_server_handled_total", labels)) ?? expect.fail("no such series");
     const { user_group }: Success = await created();
     const before = await count();
     await introspect({ token: user_group.token });
-    // Suites of other files call this server concurrently.
+    // Suites of other files call this server concurrently, so the count may be higher.
     expect(await count()).toBeGreaterThan(before);
   });
 });

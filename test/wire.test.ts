@@ -97,12 +97,16 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       ],
       ["no host", "GET /healthz HTTP/1.1\r\n\r\n", MALFORMED],
       ["headers that are too large", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(100_000)}\r\n\r\n`, TOO_LARGE],
-      ["an expectation", "PUT /api/user HTTP/1.1\r\nHost: x\r\nExpect: foo\r\nContent-Length: 5\r\n\r\n", UNEXPECTED],
+      [
+        "an unsupported Expect header",
+        "PUT /api/user HTTP/1.1\r\nHost: x\r\nExpect: foo\r\nContent-Length: 5\r\n\r\n",
+        UNEXPECTED,
+      ],
     ])("the response to %s is a machine-readable error", async (_title, sent, expected) => {
       expectRestError(await answerToBytes(server.url, sent), expected);
     });
 
-    it("the response to an expectation over HTTP/2 is a machine-readable error", async () => {
+    it("the response to an unsupported Expect header over HTTP/2 is a machine-readable error", async () => {
       const headers = { expect: "foo", "x-request-id": "mine" };
       const answer = await http2(server.url, "/api/user", { method: "PUT", headers, body: "{}" });
       expectRestError(answer, UNEXPECTED);
