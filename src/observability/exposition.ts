@@ -3,15 +3,15 @@ import { AggregatorRegistry, Registry } from "prom-client";
 type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
- * The time for which the supervisor and each worker cache collected metrics, in milliseconds. Each worker caches the
- * result of the supervisor, so metrics can be twice as old. The cache is necessary because unauthenticated clients may
- * read metrics, and a collection blocks the event loop for 10 to 20 ms.
+ * The time for which the supervisor and each worker cache collected metrics, in milliseconds. A worker caches the
+ * cached result of the supervisor, so the metrics of a response can be up to 500 ms old. Without the cache,
+ * unauthenticated clients could block the event loop, because a collection takes 10 to 20 ms.
  */
 export const METRICS_KEPT_MS = 250;
 
 /**
  * The combined metrics of several workers. Counters of exited workers stay in the sums, because monitors interpret a
- * falling counter as a restart of the service. When a worker exits, its increases since the last collection are lost.
+ * falling counter as a restart of the service. When a worker exits, the sums lose its counts since the last collection.
  */
 export class WorkerMetrics {
   readonly #lastTexts = new Map<object, string>();

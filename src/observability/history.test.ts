@@ -52,7 +52,7 @@ describe("a history", () => {
     expect(of({ environmentNumber: 70 })).toEqual([0, undefined, 0]);
   });
 
-  it("has one sum for an environment that was deleted and created again", () => {
+  it("adds up the calls of an environment that was deleted and created again", () => {
     const history = new History();
     const scopes = { [environmentScope(7, "acme/")]: { "2": 9 }, [environmentScope(8, "acme/")]: { "2": 3 } };
     history.add({ slot: SLOT, scopes });
@@ -61,7 +61,7 @@ describe("a history", () => {
     expect(history.read({ ...ALL, environmentNumber: 8 }, completeAt(SLOT)).samples[0]?.calls).toBe(3);
   });
 
-  it("returns only complete samples after the requested time, and empty samples for gaps", () => {
+  it("returns only complete samples after the requested time, and an empty sample for each missing interval", () => {
     const history = new History();
     expect(history.read(ALL, completeAt(SLOT))).toMatchObject({ samples: [], methods: [], environments: [] });
     for (const slot of [SLOT, SLOT + 3]) history.add({ slot, scopes: { [GET]: { "0": 1 } } });
@@ -70,7 +70,7 @@ describe("a history", () => {
     expect(read(completeAt(SLOT + 3))).toEqual([1, 0, 0, 1]);
     expect(read(completeAt(SLOT + 9))).toEqual([1, 0, 0, 1]);
     expect(read(completeAt(SLOT + 3), { after: (SLOT + 2) * 10_000 })).toEqual([0, 1]);
-    // A busy worker reports late.
+    // A busy worker can report a sample after later samples.
     history.add({ slot: SLOT + 1, scopes: { [GET]: { "0": 5 } } });
     expect(read(completeAt(SLOT + 3))).toEqual([1, 5, 0, 1]);
   });
@@ -86,7 +86,7 @@ describe("a history", () => {
     expect(history.read(ALL, completeAt(SLOT + 999)).samples.length).toBeLessThan(2);
   });
 
-  it("keeps the busiest environments, and adds up the other environments", () => {
+  it("returns the 24 busiest environments separately, and the sum of the other environments", () => {
     const history = new History();
     const scopeOf = (i: number) => environmentScope(i, `e${i}/`);
     for (let i = 1; i <= 30; i++)
@@ -112,7 +112,7 @@ describe("a history", () => {
   });
 });
 
-it("estimates quantiles as Prometheus does", () => {
+it("estimates quantiles like Prometheus", () => {
   const counts = (...pairs: readonly (readonly [number, number])[]) => {
     const list = new Array<number>(13).fill(0);
     for (const [i, count] of pairs) list[i] = count;

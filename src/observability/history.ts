@@ -5,12 +5,12 @@ export const SAMPLE_MS = 10_000;
 
 const SAMPLES = 360;
 
-/** The maximum number of environments with a separate scope. All other environments share `OTHER_ENVIRONMENTS`. */
+/** The maximum number of environments with a scope of their own. All others share the scope `OTHER_ENVIRONMENTS`. */
 export const MAX_ENVIRONMENTS = 24;
 
 /**
- * After the end of an interval, workers have this time to report their samples, in milliseconds. Until this time has
- * passed, queries do not return the interval.
+ * The time that workers have to report a sample after the end of its interval, in milliseconds. Queries return the
+ * sample only after this time.
  */
 const REPORT_MS = 2000;
 
@@ -20,10 +20,10 @@ const MAX_STEP_BACK = 6;
 /** The upper bounds of the buckets of durations, in seconds. */
 export const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;
 
-/** The scope of the values that concern the whole service. */
+/** The scope for values of the whole service. */
 export const SERVICE = "service";
 
-/** The scope that adds up the values of all environments that have no separate scope. */
+/** The scope for the sums of all environments without a scope of their own. */
 export const OTHER_ENVIRONMENTS = "environments";
 
 const [METHOD, ENVIRONMENT] = ["method ", "environment "] as const;
@@ -37,11 +37,11 @@ export function environmentScope(number: number, path: string): string {
   return `${ENVIRONMENT}${number} ${path}`;
 }
 
-/** The names of columns. A column that counts the durations in a bucket has the index of this bucket as its name. */
+/** The names of columns. The column that counts the durations in a bucket is named by the index of the bucket. */
 export const COLUMN = {
-  /** The number of streams. Streams have no duration, so the name is the index after the last bucket. */
+  /** Counts streams. Streams have no duration, so they have their own column. Its name is no index of a bucket. */
   streams: String(DURATION_BUCKETS.length + 1),
-  /** The prefix of the columns that count failed calls. The reason follows the prefix. */
+  /** The prefix of the columns that count failed calls. The name of such a column is the prefix and an error reason. */
   error: "error ",
   workers: "workers",
   inFlight: "in-flight",
@@ -53,14 +53,14 @@ export const COLUMN = {
   memoryMiB: "memory",
 } as const;
 
-/** Values by scope and column. */
+/** Values by scope and column. A scope is a method, an environment, or the service. A column is a kind of value. */
 export type Scopes = { [scope: string]: Values };
 
 export type Values = { [column: string]: number };
 
 /** The values of one interval in one process. */
 export interface Sample {
-  /** The number of the interval since 1970. */
+  /** The number of the interval, counted from 1970. */
   readonly slot: number;
   readonly scopes: Scopes;
 }
@@ -104,16 +104,16 @@ export interface ServiceSample {
 }
 
 export interface HistoryAnswer {
-  /** The id of the history. Each process has a random id. */
+  /** A random id, which differs after each restart of the process. */
   readonly instance: string;
   /** The samples, the oldest first. */
   readonly samples: readonly CallSample[];
-  /** The calls of the hour by method, the most calls first. Empty if the query has an `environmentNumber`. */
+  /** The calls of the last hour, by method, in descending order. Empty if the query has an `environmentNumber`. */
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
-   * The calls of the hour by environment, the most calls first, for at most `MAX_ENVIRONMENTS` environments. A last
-   * entry without a path adds up the other environments. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no
-   * environment. Empty if the query has an `environmentNumber`.
+   * The calls of the last hour, by environment, in descending order, for at most `MAX_ENVIRONMENTS` environments. The
+   * last entry has no path, and contains the sums of the other environments. No entry counts the calls of `ADMIN_TOKEN`
+   * and of unauthenticated callers, because they have no environment. Empty if the query has an `environmentNumber`.
    */
   readonly environments: readonly (Calls & { readonly path: string | undefined })[];
 }
@@ -124,9 +124,8 @@ type Columns = Map<string, Uint32Array>;
  * Keeps the samples of the last hour in memory. If the service has several workers, the supervisor adds up the samples
  * of all workers. When the process exits, the samples are lost.
  *
- * A column takes 1,440 bytes. A busy service with calls of 10 methods in 20 environments needs 400 columns. Methods,
- * reasons of errors and operations have fixed names, and the number of environments is limited. The number of columns
- * is therefore limited as well.
+ * A column takes 1,440 bytes. A busy service with calls of 10 methods in 20 environments needs 400 columns. The number
+ * of columns is limited, because the numbers of environments, methods, error reasons and operations are limited.
  */
 export class History {
   readonly #instance = randomUUID();
@@ -202,8 +201,8 @@ export class History {
   }
 
   /**
-   * Makes a later slot the last slot of the hour, and clears the slots after the previous last slot. If the clock was
-   * set back by more than `MAX_STEP_BACK` intervals, removes all samples first.
+   * If `slot` is after the last slot, makes `slot` the last slot, and sets the values of all new slots to 0. If the
+   * clock was set back by more than `MAX_STEP_BACK` intervals, removes all samples first.
    */
   #advance(slot: number): void {
     if (slot < this.#last - MAX_STEP_BACK) {
@@ -227,8 +226,9 @@ export class History {
   }
 
   /**
-   * Returns the scope for the values of an environment. If no scope is free, a busier environment replaces the
-   * environment with the fewest calls. The values of the replaced environment are added to `OTHER_ENVIRONMENTS`.
+   * Returns the scope for the values of an environment: its own scope or `OTHER_ENVIRONMENTS`. If `MAX_ENVIRONMENTS`
+   * environments have a scope, a busier environment replaces the environment with the fewest calls. The values of the
+   * replaced environment are added to `OTHER_ENVIRONMENTS`.
    */
   #admit(scope: string, values: Values): string {
     if (this.#scopes.has(scope)) return scope;
@@ -247,12 +247,12 @@ export class History {
   }
 }
 
-/** Returns the number of calls of an environment. Omits columns of errors, which count failed calls a second time. */
+/** Returns the number of calls. Ignores the columns of errors, because the other columns also count failed calls. */
 export function callsIn(values: Values): number {
   return Object.entries(values).reduce((sum, [name, value]) => (name.startsWith(COLUMN.error) ? sum : sum + value), 0);
 }
 
-/** Increases the value of a column by a positive number. Ignores other numbers, so that no empty column is added. */
+/** Adds a number to the value of a column. Ignores 0, so that no column is created for it. */
 export function increase(values: Values, column: string | number, by: number): void {
   if (by > 0) values[column] = (values[column] ?? 0) + by;
 }
@@ -277,7 +277,7 @@ function sumOfScopes(scopes: readonly Columns[]): Columns {
   return sums;
 }
 
-/** Adds up the values of each column whose name begins with a prefix. Omits the prefix in the result, and sums of 0. */
+/** Returns the sum of each column whose name begins with a prefix, by the rest of the name. Omits sums of 0. */
 function sumsBy(prefix: string, columns: Columns, slots: readonly number[]): { [name: string]: number } {
   const sums: { [name: string]: number } = {};
   for (const [column, values] of columns) {
@@ -314,17 +314,17 @@ function serviceOf(columns: Columns = new Map(), slot: number): ServiceSample {
   };
 }
 
-/** Returns the number of durations in each bucket, and above the last bound. */
+/** Returns the number of durations in each bucket. The last number is the number of durations above the last bound. */
 function countsOf(columns: Columns, slots: readonly number[]): number[] {
   return Array.from({ length: DURATION_BUCKETS.length + 1 }, (_, i) => sumOf(columns.get(String(i)), slots));
 }
 
 /**
- * Returns a quantile in seconds, at most the last bound. Returns undefined if nothing was counted. Interpolates within
- * a bucket, like `histogram_quantile` of Prometheus.
+ * Estimates a quantile in seconds. Interpolates within a bucket, like `histogram_quantile` of Prometheus. Returns the
+ * last bound if the quantile is above it, and undefined if all counts are 0.
  */
-export function quantileOf(counts: readonly number[], share: number): number | undefined {
-  const rank = share * counts.reduce((sum, count) => sum + count, 0);
+export function quantileOf(counts: readonly number[], quantile: number): number | undefined {
+  const rank = quantile * counts.reduce((sum, count) => sum + count, 0);
   if (rank === 0) return undefined;
   let below = 0;
   for (const [i, upper] of DURATION_BUCKETS.entries()) {

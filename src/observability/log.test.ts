@@ -51,7 +51,7 @@ describe("the log", () => {
     expect(JSON.stringify(line)).not.toContain(payload.slice(0, 8));
   });
 
-  it("does not redact the names of fields and levels", async () => {
+  it("does not redact names of fields and levels, even if a secret equals such a name", async () => {
     const secrets = ["info", "level", "msg", "time", "request_id"];
     const [line] = await lines(secrets, ({ logger }) => logger.info({ request_id: "an info" }, "reported"));
     expect(line).toMatchObject({ level: "info", request_id: "an [redacted]", msg: "reported" });
@@ -66,7 +66,7 @@ describe("the log", () => {
     expect(line?.["msg"]).toBe("no rediss://[redacted]@host here, but http://host/a@b");
   });
 
-  it("writes only the name and message of an error", async () => {
+  it("writes the name and message of an error, but no other properties", async () => {
     const error = Object.assign(new TypeError("ugt_0123456789ABCDEF"), { command: { args: ["secret"] } });
     const [line] = await lines([], ({ logger }) => logger.warn({ failure: error, ...errorFields(error) }, "failed"));
     expect(line).toMatchObject({ failure: { error: "TypeError: ugt_[redacted]" }, error: "TypeError: ugt_[redacted]" });
@@ -101,7 +101,7 @@ describe("the log", () => {
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);
   });
 
-  it("can write generated credentials without redaction", async () => {
+  it("writes credentials of `logUnredacted` without redaction", async () => {
     const [line] = await lines(["0123456789abcdef"], ({ logUnredacted }) =>
       logUnredacted({ token: "0123456789abcdef" }, "made"),
     );

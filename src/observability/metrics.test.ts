@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { DURATION_BUCKETS } from "./history.ts";
 import { ArrayHistogram, Metrics } from "./metrics.ts";
 
-it("prom-client collects any object with a name and `get`, as `register` requires", async () => {
+it("prom-client accepts a metric that is an object with only a name and `get`, which `register` needs", async () => {
   const registry = new Registry();
   const metric = { name: "n", help: "some help", type: "gauge", values: [{ labels: { a: "b" }, value: 1 }] };
   registry.registerMetric({ name: "n", get: async () => metric } as never);

@@ -10,7 +10,7 @@ const RATE_LIMITS = ["api-token", "address"] as const;
 /** The name of a rate limiter in metrics and in `RateLimit-Policy`. */
 export type RateLimitName = (typeof RATE_LIMITS)[number];
 
-/** The causes for which a busy worker refuses a request. The transport defines these causes. */
+/** The causes of refusals by a busy worker. The transport defines these causes. */
 const OVERLOAD_CAUSES = [
   "queue-full",
   "waited-too-long",
@@ -23,7 +23,7 @@ export function isOverload(cause: string): cause is (typeof OVERLOAD_CAUSES)[num
   return OVERLOAD_CAUSES.includes(cause as never);
 }
 
-/** The maximum number of environments in `ugs_overloaded_total`, for each process. */
+/** The maximum number of environments that `ugs_overloaded_total` names in each process. */
 const MAX_OVERLOADING = 100;
 
 const RESOLVED = "resolved";
@@ -60,7 +60,7 @@ export class Metrics {
   }).labels();
   readonly auditDropped = this.#counter(
     "ugs_audit_dropped_total",
-    "Updates dropped from the audit trail because of AUDIT_MAX_EVENTS",
+    "Updates removed from the audit trail because a day had more than AUDIT_MAX_EVENTS updates",
   );
   readonly webhookAttempts = this.#counter(
     "ugs_webhook_attempts_total",
@@ -73,7 +73,7 @@ export class Metrics {
   );
   readonly webhookGaps = this.#counter(
     "ugs_webhook_gaps_total",
-    "Messages to webhooks about events that were removed before their delivery",
+    "Webhook messages that report the removal of undelivered events",
   );
   readonly imported = this.#counter(
     "ugs_import_results_total",
@@ -82,7 +82,7 @@ export class Metrics {
   );
   readonly #viewers = this.#counter(
     "ugs_viewer_resolves_total",
-    "Requests to resolve a viewer, by credential (token or viewer session) and result: resolved, or the reason of the failure",
+    "Requests to resolve a viewer. Labels: by (token or session) and result (resolved, or the reason of the failure)",
     "by",
     "result",
   );
@@ -93,15 +93,15 @@ export class Metrics {
   readonly #storeChildren = new Map<string, Observations>();
   readonly #ofAllWorkers: (() => Promise<string | undefined>) | undefined;
 
-  /** @param ofAllWorkers collects the metrics of all workers. Undefined if the service is a single process */
+  /** @param ofAllWorkers collects the metrics of all workers. Undefined if this process is the only worker */
   constructor(ofAllWorkers?: () => Promise<string | undefined>) {
     this.#ofAllWorkers = ofAllWorkers;
     collectDefaultMetrics({ register: this.#registry });
     const read = () => [{ labels: {}, value: 1 }];
     this.gauge({ name: "ugs_workers", help: "Workers that serve calls", ofWorkers: "sum", read });
-    // With several workers, the supervisor counts the exits. In this process, the counter stays 0.
+    // Only the supervisor counts exits of workers. In this process, the counter stays 0.
     this.#counter(EXITS.name, EXITS.help);
-    // Create the counters with the value 0, so that a monitor detects their first increase.
+    // Create these counters with the value 0, so that a monitor detects their first increase.
     for (const limit of RATE_LIMITS) this.limited.inc({ limit }, 0);
     for (const cause of OVERLOAD_CAUSES) this.#overloaded.inc({ cause }, 0);
     for (const child of Object.values(this.#resolved)) child.inc(0);
@@ -116,7 +116,7 @@ export class Metrics {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  /** Returns the metrics of this process as JSON text, for `WorkerMetrics`. */
+  /** Returns the metrics of this process, in the JSON format that `WorkerMetrics.set` reads. */
   async own(): Promise<string> {
     return JSON.stringify(await this.#registry.getMetricsAsJSON());
   }
@@ -133,8 +133,10 @@ export class Metrics {
   }
 
   /**
-   * @param environment the name of the environment. Undefined if the name is unknown, or if the metrics must not
-   *   contain the name. The first 100 names have their own series. The series without a name counts all other refusals
+   * Counts a refusal by a busy worker. The first 100 environments have their own series. The series without an
+   * environment counts all other refusals.
+   *
+   * @param environment the name of the environment. Undefined if the name is unknown, or must not be in the metrics
    */
   overloaded(cause: (typeof OVERLOAD_CAUSES)[number], environment?: string): void {
     if (environment !== undefined && this.#overloading.size < MAX_OVERLOADING) this.#overloading.add(environment);
@@ -148,7 +150,7 @@ export class Metrics {
     else this.#viewers.inc({ by, result: refusal });
   }
 
-  /** Adds the counter of lost spans, and returns a function that increases this counter. */
+  /** Registers the counter of lost spans. @returns a function that increases the counter */
   lostSpans(): (cause: string, spans: number) => void {
     const help = "Spans that the collector did not receive, by cause: rate, queue or export";
     const counter = this.#counter("ugs_spans_lost_total", help, "cause");
@@ -156,7 +158,7 @@ export class Metrics {
     return (cause, spans) => counter.inc({ cause }, spans);
   }
 
-  /** Returns the counts since the start of the process, for samples. */
+  /** Returns counts since the start of the process. The sampler calculates their increases. */
   async totals(): Promise<Scopes> {
     const service: Values = { [COLUMN.queued]: this.waited.total };
     for (const [operation, { counts, total }] of this.#storeChildren) {
@@ -171,7 +173,7 @@ export class Metrics {
     return { ...this.calls.totals(), [SERVICE]: service };
   }
 
-  /** Returns current values of this process, for samples. @param queueLength the number of calls in the queue */
+  /** Returns the values of this process at this moment. @param queueLength the number of calls in the queue */
   current(queueLength: number): Scopes {
     return {
       [SERVICE]: {
@@ -185,7 +187,7 @@ export class Metrics {
 
   /**
    * Returns the metrics of all workers, in the text format of Prometheus. Returns undefined if a worker does not
-   * answer, because counters would fall without the counts of this worker.
+   * answer, because sums without the counts of this worker would fall.
    */
   collect(): Promise<string | undefined> {
     return this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics();
@@ -203,7 +205,7 @@ const CODES: readonly string[] = [
   ...(Object.values(Code).filter((code) => typeof code === "string" && !UNCOMMON.has(code)) as string[]),
 ];
 
-/** The call types as in the metrics of gRPC. */
+/** The names of the call types in the label `grpc_type`. */
 const TYPES = {
   unary: "unary",
   client_streaming: "client_stream",
@@ -224,15 +226,15 @@ interface Value {
 interface GaugeOptions {
   readonly name: string;
   readonly help: string;
-  /** The function that combines the values of several workers. */
+  /** The function that the supervisor applies to the values of all workers. */
   readonly ofWorkers: "sum" | "min" | "max";
-  /** Returns the values. Called whenever metrics are collected. */
+  /** Returns the current values. Called in each collection of the metrics. */
   readonly read: () => readonly Value[] | Promise<readonly Value[]>;
 }
 
 /**
- * Registers a metric with the values of `read`. A metric object of prom-client would build a string of the labels for
- * every observation.
+ * Registers a metric whose values `read` returns. The metric classes of prom-client are slower, because they build a
+ * string of the labels for every observation.
  */
 function register(
   registry: Registry,
@@ -240,7 +242,7 @@ function register(
     readonly name: string;
     readonly help: string;
     readonly type: "counter" | "gauge" | "histogram";
-    /** The function that combines the values of several workers. Default: `sum`. */
+    /** The function that the supervisor applies to the values of all workers. Default: `sum`. */
     readonly aggregator?: string;
   },
   read: GaugeOptions["read"],
@@ -276,7 +278,7 @@ class CallMetrics {
   }
 
   /**
-   * Counts the start of a call. Call `end` of the result at the end of the call.
+   * Counts the start of a call. When the call ends, call `end` of the returned series.
    *
    * @param method undefined if the method is unknown
    */
@@ -291,7 +293,7 @@ class CallMetrics {
     return this.#all().reduce((sum, { inFlight }) => sum + inFlight, 0);
   }
 
-  /** Returns the completed calls of each method since the start, for samples. */
+  /** Returns the counts of completed calls since the start of the process, by method. */
   totals(): Scopes {
     const scopes: Scopes = {};
     for (const { labels, handled, durations, reasons } of this.#all()) {
@@ -330,7 +332,7 @@ export class CallSeries {
   readonly durations: Observations | undefined;
 
   constructor(method: DescMethod | undefined, protocol: string, seconds: ArrayHistogram) {
-    // All unknown methods share one series, because callers must not be able to create series.
+    // All unknown methods share one series. Otherwise, a caller could create a new series with each call.
     const [type, service, name] = method
       ? [TYPES[method.methodKind], method.parent.typeName, method.name]
       : ["unary", "unknown", "unknown"];
@@ -342,7 +344,7 @@ export class CallSeries {
   /**
    * @param code the gRPC code, such as `OK` or `NotFound`
    * @param reason the reason of the error. Undefined if the call succeeded
-   * @returns the index of the bucket of the duration. For a stream, the index after the last bucket
+   * @returns the index of the bucket of the duration. For a stream, the index in `COLUMN.streams`
    */
   end(code: string, seconds: number, reason: string | undefined): number {
     this.inFlight--;
@@ -358,7 +360,7 @@ interface HistogramOptions {
   readonly labelNames?: readonly string[];
 }
 
-/** The sum and the bucket counts of one set of label values. The last count is of the values above the last bound. */
+/** The observations for one set of label values. The last count is the number of values above the last bound. */
 class Observations {
   readonly labels: Labels;
   readonly counts = new Array<number>(DURATION_BUCKETS.length + 1).fill(0);
@@ -372,7 +374,7 @@ class Observations {
     return this.counts.reduce((sum, count) => sum + count, 0);
   }
 
-  /** Counts a value. @returns the index of the bucket */
+  /** Counts a value. @returns the index of the bucket that contains the value */
   observe(value: number): number {
     let i = 0;
     while (i < DURATION_BUCKETS.length && value > (DURATION_BUCKETS[i] as number)) i++;
@@ -396,7 +398,7 @@ export class ArrayHistogram {
     register(registry, { name, help, type: "histogram" }, () => this.#values());
   }
 
-  /** Creates the observations of a set of label values, in the order of `labelNames`. Call this once for each set. */
+  /** Creates the series of a set of label values. The values have the order of `labelNames`. Call once for each set. */
   labels(...values: readonly string[]): Observations {
     const { labelNames = [] } = this.#options;
     const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));

@@ -1,4 +1,4 @@
-/** Limits how often an action runs. The returned function returns true at most once per interval for each key. */
+/** Limits an action, such as a log line, to once per interval for each key. @returns whether the action may run now */
 export function oncePer(intervalMs: number): (key: string) => boolean {
   const doneAt = new Map<string, number>();
   return (key) => {

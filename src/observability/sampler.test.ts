@@ -10,7 +10,7 @@ const environment = (number: number): Environment => ({ name: `e${number}`, tag:
 beforeEach(() => vi.useFakeTimers({ now: 1_700_000_001_000, toFake: ["setTimeout", "clearTimeout", "Date"] }));
 afterEach(() => vi.useRealTimers());
 
-it("takes a sample with the increases of the metrics every ten seconds", async () => {
+it("takes a sample every ten seconds, with the increases of the counters since the previous sample", async () => {
   const metrics = new Metrics();
   const samples: Sample[] = [];
   let queueLength = 3;

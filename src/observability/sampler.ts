@@ -12,10 +12,10 @@ import {
   type Values,
 } from "./history.ts";
 
-/** The maximum number of environments with separate counts in an interval. Other environments share one count. */
+/** The maximum number of environments that are counted separately in an interval. All others share one count. */
 const MAX_COUNTED = 1000;
 
-/** The delay of a sample after its interval, in milliseconds, because timers may fire a millisecond early. */
+/** The delay from the end of an interval to its sample, in milliseconds. Timers may fire one millisecond early. */
 const DELAY_MS = 50;
 
 /**
@@ -26,7 +26,7 @@ export class EnvironmentCounts {
   #counts = new Map<number, { readonly scope: string; readonly values: Values }>();
   #others: Values = {};
 
-  /** @param bucket the result of `CallSeries.end` @param reason the reason of the error of a failed call */
+  /** Counts a call. @param bucket the result of `CallSeries.end` @param reason the error reason of a failed call */
   count(environment: Environment, bucket: number, reason: string | undefined): void {
     const values = this.#counts.get(environment.number)?.values ?? this.#add(environment);
     increase(values, bucket, 1);
@@ -60,7 +60,7 @@ export class EnvironmentCounts {
 }
 
 interface Source {
-  /** Returns counts since the start of the process, by scope. */
+  /** Returns counts since the start of the process. */
   totals(): Promise<Scopes>;
   current(queueLength: number): Scopes;
   readonly environments: Pick<EnvironmentCounts, "take">;
@@ -72,8 +72,8 @@ interface SamplerOptions {
 }
 
 /**
- * Takes a sample of a worker at the end of each interval. A sample contains the increases of counts since the previous
- * sample, and current values.
+ * Takes a sample of this worker after each interval. A sample contains the increases of all counts since the previous
+ * sample, and current values, such as the length of the queue.
  *
  * @returns a function that stops the sampler
  */
@@ -97,7 +97,7 @@ export function startSampler(source: Source, { queueLength, onSample }: SamplerO
   const start = () => {
     const wait = SAMPLE_MS - (Date.now() % SAMPLE_MS) + DELAY_MS;
     timer = setTimeout(() => {
-      // If the clock is changed while the timer waits, the sample belongs to the slot of the new time.
+      // If somebody sets the clock while the timer waits, the sample belongs to the slot of the new time.
       const slot = Math.floor((Date.now() - DELAY_MS / 2) / SAMPLE_MS) - 1;
       start();
       void take(slot);

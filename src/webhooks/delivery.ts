@@ -17,19 +17,19 @@ import { Sender } from "./sender.ts";
 
 const EVENTS_AT_ONCE = 50;
 
-/** The first and the maximum delay after failures, in milliseconds. The delay doubles, with jitter. */
+/** The delay after the first failure and the maximum delay, in milliseconds. Each further failure doubles the delay. */
 const FIRST_RETRY_MS = 5000;
 const MAX_RETRY_MS = HOUR_MS;
 
 /**
- * The duration of the last part of the lease, in milliseconds. No attempt begins in this part. This part is longer than
- * an attempt, which can take `DELIVERY_TIMEOUT_MS`.
+ * The minimum remaining time of the lease at the start of an attempt, in milliseconds. This time is longer than the
+ * timeout of an attempt, so that the lease does not expire during an attempt.
  */
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
 /**
- * If events are missing, the cursor moves back by this time, in microseconds. The reason is that events after a
- * failover can have lower ids than events before the failover.
+ * After a failover of Redis, new events can have lower ids than earlier events. If events are missing, the cursor
+ * therefore moves back by this time, in microseconds.
  */
 const OVERLAP_MICROS = 60_000_000;
 
@@ -45,21 +45,21 @@ interface DeliveryRules {
   /** Returns whether to release the lease after the current event. */
   isOver(): boolean;
   readonly aborted: AbortSignal;
-  /** Receives each attempt, and the webhook after it. The webhook is undefined if this worker has lost the lease. */
+  /** Called after each attempt. `next` is the changed webhook, or undefined if this worker has lost the lease. */
   attempted(attempt: Attempt, next: WebhookTarget | undefined): void;
 }
 
-/** Sends the events of a webhook in the order of the events, while this worker has the lease of the webhook. */
+/** Sends the events of a webhook in order, while this worker has the lease of the webhook. */
 export class Delivery {
   private readonly deps: DeliveryDeps;
   private readonly claim: Claim;
   private readonly rules: DeliveryRules;
   private readonly sender: Sender;
-  /** The webhook. Undefined if this worker does not have the lease. */
+  /** The webhook, while this worker has its lease. Otherwise undefined. */
   private target: WebhookTarget | undefined;
   /**
-   * The time of the last request to claim or extend the lease, from `performance.now()`. The lease begins after this
-   * time, so the lease is valid for at least `LEASE_MS` after this time.
+   * The time at which the last request to claim or extend the lease was sent, from `performance.now()`. The lease is
+   * valid for at least `LEASE_MS` after this time.
    */
   private leased = 0;
 
@@ -70,7 +70,7 @@ export class Delivery {
     this.sender = new Sender({ allowed: deps.allowed, timeoutMs: deps.times?.timeoutMs });
   }
 
-  /** Claims the lease, and sends events until no events are left, an attempt fails, or the worker stops. */
+  /** Claims the lease, and sends events until no events are left, an attempt fails, or `isOver` returns true. */
   async run(): Promise<void> {
     const { store } = this.deps;
     this.leased = performance.now();
@@ -89,7 +89,7 @@ export class Delivery {
     }
   }
 
-  /** Returns the events after a position. Resolves to undefined if some of these events were removed. */
+  /** Returns events after a position. Returns undefined if the store has removed some events after this position. */
   private read(start: EventStart): Promise<EventPage | undefined> {
     return this.deps.events.readEvents(this.claim.environment, start, EVENTS_AT_ONCE).catch((error: unknown) => {
       if (error instanceof EventCursorExpired) return undefined;
@@ -98,8 +98,8 @@ export class Delivery {
   }
 
   /**
-   * Sends each event of a page if the webhook receives its type. Then moves the cursor to the end of the page. Stops if
-   * another call moves the cursor.
+   * Sends the events of a page whose types the webhook receives. Moves the cursor after each event, and at last to the
+   * end of the page. Stops if another call, such as a redelivery, moves the cursor.
    */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
     for (const event of events) {
@@ -117,7 +117,7 @@ export class Delivery {
     await this.settle({ from: target.webhook, to: next, release: !hasMore || this.rules.isOver() });
   }
 
-  /** Reports to the endpoint that events are missing, and moves the cursor back by `OVERLAP_MICROS`. */
+  /** Sends a message that reports missing events, and moves the cursor back by `OVERLAP_MICROS`. */
   private async sendGap(target: WebhookTarget): Promise<void> {
     const from = target.webhook;
     const attempt = await this.send(target, { id: `missed-${from.cursor}`, type: MISSED_TYPE, time: Date.now() });
@@ -125,7 +125,7 @@ export class Delivery {
     await this.settle({ from, to, attempt, release: this.rules.isOver() });
   }
 
-  /** @throws Error if the worker stops, or if the lease could expire before the attempt ends */
+  /** Makes an attempt. @throws Error if the worker stops, or if the lease could expire during the attempt */
   private async send(target: WebhookTarget, event: SentEvent): Promise<Attempt> {
     if (performance.now() - this.leased > LEASE_MS - LEASE_RESERVE_MS)
       throw new Error("the lease expires before an attempt could time out");
@@ -146,13 +146,14 @@ export class Delivery {
   }
 }
 
-/** Returns whether to send events to a webhook. Also true if its secret is unreadable: each attempt then fails. */
+/** Returns whether to send events to a webhook. If its secret is unreadable, each attempt fails with `secret`. */
 function isOn({ webhook: { state } }: WebhookTarget): boolean {
   return state === "enabled" || state === "secret_unreadable";
 }
 
 /**
- * Returns the delay before the next attempt, in milliseconds.
+ * Returns the delay before the next attempt, in milliseconds: a random time from half of the full delay to the full
+ * delay.
  *
  * @param failed the number of failed attempts before the current attempt
  */

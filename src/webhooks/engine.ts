@@ -18,29 +18,29 @@ import { Delivery, type DeliveryDeps } from "./delivery.ts";
 import { MISSED_TYPE } from "./payload.ts";
 
 /*
- * A change writes no data for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
- * their environment. If the worker finds such a webhook, the worker claims the lease of the webhook. Then the worker
- * sends the events after the cursor one by one. After each event, the worker moves the cursor and extends the lease.
- * After a failure, the worker releases the lease. When the backoff is over, any worker can claim the lease again.
+ * Each worker polls for webhooks whose cursor is older than the last event of their environment, so a change of a group
+ * writes no data for webhooks. The worker claims the lease of such a webhook, and sends the events after the cursor one
+ * by one. After each event, the worker moves the cursor and extends the lease. After a failed attempt, the worker
+ * releases the lease. After the delay of the failure, any worker can claim the lease again.
  */
 
 /** The minimum time between two polls, in milliseconds. */
 const POLL_MS = 1000;
 
 /**
- * The minimum time between two polls, in milliseconds per environment. A worker therefore reads at most 500
+ * The minimum time between two polls, in milliseconds, for each environment. A worker therefore reads at most about 500
  * environments per second.
  */
 const POLL_MS_PER_ENVIRONMENT = 2;
 
 /**
- * The maximum number of concurrent deliveries of a worker. `MAX_FAILING` limits the deliveries to webhooks whose last
- * attempt failed.
+ * The maximum number of concurrent deliveries of a worker. At most `MAX_FAILING` of these deliveries are to webhooks
+ * whose last attempt failed.
  */
 export const MAX_ACTIVE = 200;
 const MAX_FAILING = 100;
 
-/** The number of environments that are read concurrently, and the number of environments per page. */
+/** The number of environments that a poll reads concurrently, and the number of environments in a page. */
 const READ_AT_ONCE = 16;
 const PAGE_SIZE = 1000;
 
@@ -62,11 +62,11 @@ interface DeliveryObserver {
   attempted(outcome: DeliveryOutcome): void;
   /** Called if the secret of a webhook cannot be decrypted. */
   unreadable(environment: Environment, id: string): void;
-  /** Called if the expiry time of an API token is unknown, because the record of the token is damaged. */
+  /** Called if the record of an API token is damaged, so that its expiry cannot be checked. */
   unreadableApiToken(environment: Environment, id: string): void;
   /** Called after the service has disabled a webhook, because its deliveries failed for three days. */
   disabled(environment: Environment, id: string): void;
-  /** Called after the webhook has received the report that events were removed before their delivery. */
+  /** Called after the webhook has received a message of type `MISSED_TYPE`. */
   missed(environment: Environment, id: string): void;
 }
 
@@ -87,18 +87,18 @@ interface Candidate {
   readonly now: number;
 }
 
-/** Delivers events to the webhooks of all environments. The engines of several workers share the work. */
+/** Delivers events to the webhooks of all environments. Every worker has an engine, and leases prevent conflicts. */
 export class DeliveryEngine {
   private readonly deps: EngineDeps;
   private readonly closing = new AbortController();
   private readonly aborted = new AbortController();
-  /** The deliveries by the id of their webhook. `isFailing` is true if the last attempt before a delivery failed. */
+  /** The deliveries in flight, by webhook id. `isFailing`: the last attempt before the delivery failed. */
   private readonly active = new Map<string, { readonly isFailing: boolean; readonly ended: Promise<unknown> }>();
   private lagging: ReadonlyMap<string, Candidate> = new Map();
 
   constructor(deps: EngineDeps) {
     this.deps = deps;
-    // Every delivery in flight adds a listener, and Node would warn of more than 10 listeners.
+    // Every delivery in flight adds a listener. By default, Node warns if a signal has more than 10 listeners.
     setMaxListeners(0, this.aborted.signal);
   }
 
@@ -106,12 +106,12 @@ export class DeliveryEngine {
   async close(): Promise<void> {
     this.closing.abort();
     const timer = setTimeout(() => this.aborted.abort(), CLOSE_MS);
-    // A poll in flight begins no delivery any more. Do not wait for the poll, because the store may be down.
+    // Do not wait for a poll in flight. The store may be down, and the poll begins no delivery after `closing.abort()`.
     await Promise.all([...this.active.values()].map(({ ended }) => ended));
     clearTimeout(timer);
   }
 
-  /** Returns the environments with undelivered events, the oldest events first. */
+  /** Returns the environments with undelivered events. The environment with the oldest event is first. */
   lags(): readonly Lag[] {
     const oldest = new Map<number, Lag>();
     for (const { environment, since, now } of this.lagging.values()) {
@@ -125,7 +125,7 @@ export class DeliveryEngine {
   async run(): Promise<void> {
     const { signal } = this.closing;
     while (!signal.aborted) {
-      // If the store does not answer, the next poll tries again.
+      // Ignore errors of the store, because the next poll tries again.
       const environments = await this.poll().catch(() => 0);
       const ms =
         Math.max(this.deps.times?.pollMs ?? POLL_MS, environments * POLL_MS_PER_ENVIRONMENT) *
@@ -134,7 +134,7 @@ export class DeliveryEngine {
     }
   }
 
-  /** Begins deliveries to webhooks with undelivered events. @returns the number of environments */
+  /** Begins deliveries to webhooks with undelivered events. @returns the number of environments that were read */
   private async poll(): Promise<number> {
     const { store } = this.deps;
     const found = new Map<string, Candidate>();
@@ -143,7 +143,7 @@ export class DeliveryEngine {
       const { items, next }: Page<Environment> = await store.environments({ after, size: PAGE_SIZE });
       for (let at = 0; at < items.length; at += READ_AT_ONCE) {
         const batch = items.slice(at, at + READ_AT_ONCE);
-        // If one shard is down, the deliveries of the other shards must continue.
+        // Ignore errors here: if one shard is down, deliveries for environments on other shards must continue.
         await Promise.all(batch.map((environment) => this.visit(environment, found).catch(() => {})));
       }
       count += items.length;
@@ -181,7 +181,7 @@ export class DeliveryEngine {
       aborted: this.aborted.signal,
       attempted: (attempt, next) => this.observe(claim, attempt, next),
     });
-    // After an error of the store, a poll finds the webhook again.
+    // Ignore errors of the store, because the next poll finds the webhook again.
     const ended = delivery
       .run()
       .catch(() => {})
@@ -207,7 +207,7 @@ export class DeliveryEngine {
     );
     for (const { id, expireTime } of items) {
       if (expireTime === undefined) continue;
-      // `EXPIRY_DAYS` descends, so this is the smallest entry that the remaining lifetime does not exceed.
+      // `EXPIRY_DAYS` is in descending order, so this is the smallest entry that is not below the remaining lifetime.
       const days = EXPIRY_DAYS.findLast((entry) => expireTime - Date.now() <= entry * DAY_MS);
       if (days !== undefined) await store.noteExpiry(environment, { id, expireTime }, days);
     }

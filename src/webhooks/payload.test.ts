@@ -28,7 +28,7 @@ describe("a message", () => {
     expect(headers["webhook-id"]).toBe("msg_7_1795670180297000");
   });
 
-  it("has the signature of the specification's example", () => {
+  it("has the signature of the example in the Standard Webhooks specification", () => {
     const message = { id: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1614265330, body: '{"test": 2432232314}' };
     const { "webhook-signature": signature } = signedHeaders(message, ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]);
     expect(signature).toBe("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");

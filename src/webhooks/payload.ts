@@ -7,12 +7,12 @@ import type { Message, Sender } from "./sender.ts";
 /** The type of a test message. */
 export const TEST_TYPE = "webhook.test";
 
-/** The type of the message that reports removed events. */
+/** The type of the message that reports that events were removed before their delivery. */
 export const MISSED_TYPE = "webhook.events_missed";
 
 export type SentEvent = Pick<FeedEvent, "id" | "time"> & { readonly type: string } & Partial<Omit<FeedEvent, "type">>;
 
-/** Returns the body of a message. The body contains ids and the names of fields, but no values and no tokens. */
+/** Returns the body of a message. The body contains ids and the names of changed fields, but no values or tokens. */
 function payloadOf(environment: Environment, event: SentEvent): string {
   const { id, type, time, actorId, userGroupId, apiTokenId, webhookId, changedFields = [] } = event;
   return JSON.stringify({
@@ -47,7 +47,7 @@ export function messageOf(
   { url, secrets }: { readonly url: string; readonly secrets: readonly string[] },
 ): Message {
   const body = payloadOf(environment, event);
-  // The id is the same for each attempt and each webhook.
+  // All attempts and all webhooks of the environment use the same message id for an event.
   const id = `msg_${environment.number}_${event.id}`;
   const signed = { id, timestamp: Math.floor(Date.now() / 1000), body };
   const headers = {

@@ -7,7 +7,7 @@ import type { Network } from "../domain/client-address.ts";
 import { DELIVERY_TIMEOUT_MS, type DeliveryOutcome, type SendResult } from "../domain/webhook.ts";
 import { isAllowedAddress, LOOPBACK } from "../domain/webhook-url.ts";
 
-/** The maximum size of the body of a response, in bytes. The service closes the connection after a longer body. */
+/** The maximum size of a response body, in bytes. If the body is longer, the service closes the connection. */
 export const MAX_ANSWER_BYTES = 4096;
 
 /**
@@ -17,8 +17,8 @@ export const MAX_ANSWER_BYTES = 4096;
 const BODY_MS = 1000;
 
 /**
- * The maximum number of informational responses (1xx). If the endpoint sends more of these responses, the service
- * closes the connection.
+ * The maximum number of informational responses (1xx) to a request. If the endpoint sends more, the service closes the
+ * connection.
  */
 const MAX_INFORMATION = 10;
 
@@ -41,8 +41,8 @@ export interface SenderOptions {
   /** The non-public networks to which the sender may connect. */
   readonly allowed: readonly Network[];
   /**
-   * Resolves host names. Default: queries DNS by a `Resolver` of Node, which does not use the thread pool. In the pool,
-   * names that never resolve would block the threads.
+   * Resolves host names. Default: queries DNS with a `Resolver` of Node. In contrast to `dns.lookup`, slow queries of a
+   * `Resolver` do not block the thread pool.
    */
   readonly resolve?: Resolve | undefined;
   /** The maximum time from the name lookup to the response headers, in milliseconds. Default: `DELIVERY_TIMEOUT_MS`. */
@@ -65,9 +65,9 @@ interface Limit {
 }
 
 /**
- * Sends messages to one endpoint, and keeps the connection open. Each attempt resolves the name of the endpoint, checks
- * the addresses, and connects only to these addresses. The connection does not look up the name again, so it cannot
- * lead to an address that was not checked. The sender does not follow redirects.
+ * Sends messages to one endpoint, and keeps the connection open. Each attempt resolves the host name, checks the
+ * addresses, and connects only to the checked addresses. HTTP clients usually look up the name again for the
+ * connection, and could then get an address that was not checked. The sender does not follow redirects.
  */
 export class Sender {
   private readonly allowed: readonly Network[];
@@ -116,11 +116,11 @@ export class Sender {
     for (const agent of Object.values(this.agents)) agent.destroy();
   }
 
-  /** Returns the HTTP status of the response. @throws SendFailure, or the error of the connection */
+  /** Sends a message, and returns the HTTP status. @throws SendFailure, or the error of the connection */
   private async statusOf(message: Message, limit: Limit): Promise<number> {
     const addresses = await this.addressesOf(new URL(message.url).hostname);
     return this.request(message, addresses, limit).catch((error: unknown) => {
-      // The endpoint may have closed the idle connection just before this request, so send the request again.
+      // If the endpoint closed the idle connection just before this request, send the request on a new connection.
       const isStale = (error as { isReused?: boolean }).isReused === true;
       if (!isStale) throw error;
       return this.request(message, addresses, limit);
@@ -131,7 +131,7 @@ export class Sender {
   private async addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[|\]$/g, "");
     const isAllowed = (address: string) => isAllowedAddress(address, this.allowed);
-    // `localhost` needs only one allowed address.
+    // For `localhost`, ignore the addresses that are not allowed.
     const loopback = LOOPBACK.get(hostname)?.filter(isAllowed);
     const addresses = loopback ?? (isIP(host) !== 0 ? [host] : await this.resolve(host).catch(() => []));
     if (addresses.length === 0) throw new SendFailure(loopback ? "address" : "name");
@@ -145,7 +145,7 @@ export class Sender {
     { ended, until }: Limit,
   ): Promise<number> {
     ended.throwIfAborted();
-    // After a stopped process resumes, it can reach this line after the timeout, but before the timer fires.
+    // If the operating system stopped this process for a time, the timeout may have passed before its timer fires.
     if (performance.now() > until) throw new SendFailure("timeout");
     const isPlain = url.startsWith("http:");
     return new Promise((resolve, reject) => {
@@ -161,7 +161,7 @@ export class Sender {
       request.on("information", () => {
         if (++informations > MAX_INFORMATION) request.destroy();
       });
-      // Without this listener, the request would emit no event after a response 101, and ignore `signal`.
+      // After a response 101 without this listener, the request would emit no event, not even if `signal` aborts.
       request.on("upgrade", ({ statusCode = 0 }, socket) => {
         socket.destroy();
         resolve(statusCode);
@@ -176,8 +176,8 @@ export class Sender {
 }
 
 /**
- * Reads a short body, so that the connection can be used again. Closes the connection if the body is longer or takes
- * too long.
+ * Reads and ignores a body, so that the connection can be reused. Closes the connection if the body is longer than
+ * `MAX_ANSWER_BYTES`, or is incomplete after `BODY_MS`.
  */
 function drop(response: IncomingMessage): void {
   let bytes = 0;
@@ -186,12 +186,12 @@ function drop(response: IncomingMessage): void {
     bytes += chunk.length;
     if (bytes > MAX_ANSWER_BYTES) response.destroy();
   });
-  // The status is the result, so an incomplete body is no failure.
+  // Ignore errors, because the result of the attempt depends only on the status.
   response.on("error", () => {});
   response.on("close", () => clearTimeout(timer));
 }
 
-/** Returns a `lookup` that ignores DNS and returns only these checked addresses. */
+/** Returns a `lookup` function for `http.request` that returns these checked addresses and does not query DNS. */
 function lookupOf(addresses: readonly string[]): LookupFunction {
   const found = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
   return (_host, { all }, done) => {
@@ -208,7 +208,7 @@ async function resolveByDns(host: string): Promise<readonly string[]> {
   return found.flat();
 }
 
-/** Returns the class of a failure. Errors of certificates and of the TLS protocol have the class `tls`. */
+/** Returns the class of a connection error: `tls` for errors of certificates and of TLS, otherwise `connection`. */
 function outcomeOf(error: unknown): DeliveryOutcome {
   const { code = "" } = error as { code?: string };
   return /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO|HOSTNAME/.test(code) ? "tls" : "connection";

@@ -8,7 +8,7 @@ const NOT_SENT = "not sent before the end of the process";
 
 const NO_TLS = { ca: undefined, cert: undefined, key: undefined };
 
-/** Creates a sender of spans to a collector, and counts lost spans. */
+/** Creates a `Collector` that sends spans to a URL, and counts lost spans. */
 function newSender(url: string) {
   const lost: { [reason: string]: number } = {};
   const errors: string[] = [];
@@ -92,7 +92,7 @@ it("keeps at most 2,048 spans if the collector does not answer, and still shuts 
   expect(errors).toEqual([NOT_SENT]);
 });
 
-it("reports the lost spans, and continues when the collector is back", async () => {
+it("reports spans lost while the collector is down, and sends spans when the collector is back", async () => {
   const port = await freePort();
   const { endSpans, close, lost, errors } = newSender(`http://127.0.0.1:${port}`);
   endSpans(10);
@@ -109,10 +109,10 @@ it.each([
   ["headers", "HTTP/1.1 200 OK\r\nx-trickles: "],
   ["body", "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n"],
   ["headers of a refusal", "HTTP/1.1 503 Service Unavailable\r\nx-trickles: "],
-])("drops spans if the %s arrive byte by byte, and continues when the collector recovers", async (_, head) => {
+])("drops spans if the %s arrive byte by byte, and sends later spans to a new collector", async (_, head) => {
   const trickling = await newTricklingCollector(head);
   const { endSpans, close, lost, errors } = newSender(trickling.url);
-  // By default, an export has at most 512 spans, so 1000 spans need two exports.
+  // `BatchSpanProcessor` sends at most 512 spans in a request, so 1000 spans need two requests.
   endSpans(1000);
   await waitFor("all spans are dropped", () => lost["export"] === 1000);
   expect(errors).toEqual(Array(2).fill(expect.stringMatching(/longer than 5 s/)));
@@ -125,7 +125,7 @@ it.each([
   expect(lost).toEqual({ export: 1000 });
 });
 
-it("shuts down and closes its connections while a response arrives byte by byte", async () => {
+it("shuts down and closes its connection even if a response arrives byte by byte", async () => {
   const trickling = await newTricklingCollector("HTTP/1.1 200 OK\r\nx-trickles: ");
   const { endSpans, close, lost, errors } = newSender(trickling.url);
   endSpans(10);
@@ -135,7 +135,7 @@ it("shuts down and closes its connections while a response arrives byte by byte"
   await waitFor("the connection to the collector is closed", () => trickling.connections() === 0);
 });
 
-it("shuts down and reports the lost spans if no collector listens", async () => {
+it("shuts down even if no collector listens, and reports the lost spans", async () => {
   const { endSpans, close, lost, errors } = newSender(`http://127.0.0.1:${await freePort()}`);
   endSpans(10);
   await close();

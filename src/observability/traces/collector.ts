@@ -7,22 +7,24 @@ import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/s
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 
 /**
- * @param cause `rate`: the spans exceed the rate limit; `queue`: the queue is full; `export`: a request to the
- *   collector failed
+ * Called for lost spans.
+ *
+ * @param cause `rate`: the spans exceed the rate limit; `queue`: the queue is full or closed; `export`: the collector
+ *   did not accept the spans
  * @param spans the number of lost spans
- * @param error the error of the request, if `cause` is `export`
+ * @param error the reason, if `cause` is `export`
  */
 export type OnLost = (cause: "rate" | "queue" | "export", spans: number, error?: Error) => void;
 
 export interface CollectorTls {
   /** CA certificates used to verify the collector, in PEM. Default: the CA certificates of the runtime. */
   readonly ca: string | undefined;
-  /** The client certificate and its key, in PEM, if the collector requires them. */
+  /** The client certificate and its key, in PEM. Undefined if the collector requires no client certificate. */
   readonly cert: string | undefined;
   readonly key: string | undefined;
 }
 
-/** The maximum number of spans that wait for the collector, including spans in flight. */
+/** The maximum number of ended spans that the collector has not accepted, including the spans of requests in flight. */
 const MAX_QUEUE = 2048;
 
 const DELAY_MS = 1000;
@@ -31,7 +33,7 @@ const EXPORT_TIMEOUT_MS = 5000;
 
 const CLOSE_MS = 2000;
 
-/** Sends ended spans to the collector in batches. OpenTelemetry reads the URL and the headers from the environment. */
+/** Sends ended spans to the collector in batches. OpenTelemetry reads the URL and headers from `OTEL_*` variables. */
 export class Collector implements SpanProcessor {
   readonly #batches: BatchSpanProcessor;
   readonly #onLost: OnLost;
@@ -72,11 +74,11 @@ export class Collector implements SpanProcessor {
   }
 
   /**
-   * Sends the waiting spans for at most `CLOSE_MS`. After this time, drops the spans that are not sent. Never rejects.
+   * Waits at most `CLOSE_MS` for the export of the waiting spans, and then drops the other spans. Never rejects.
    */
   async shutdown(): Promise<void> {
-    // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. Then wait for the
-    // batches in flight, because the processor does not wait for them.
+    // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. `shutdown` does not
+    // wait for requests in flight, so wait for `#exports` afterwards.
     const sent = this.#batches.shutdown().catch(() => {});
     const allSent = sent.then(() => Promise.all(this.#exports));
     await Promise.race([allSent, pause(CLOSE_MS, undefined, { ref: false })]);
@@ -99,7 +101,7 @@ export class Collector implements SpanProcessor {
 
   #send(spans: ReadableSpan[]): Promise<ExportResult> {
     return new Promise((resolve) => {
-      // The timeout of the exporter starts again with each byte and each retry, so limit the total time here.
+      // Limit the total time, because the timeout of the exporter starts again with each byte and each retry.
       const timer = setTimeout(() => {
         const error = new Error(`the collector took longer than ${EXPORT_TIMEOUT_MS / 1000} s`);
         resolve({ code: ExportResultCode.FAILED, error });

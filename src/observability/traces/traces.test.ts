@@ -19,7 +19,7 @@ const START: CallStart = {
 
 const NO_TLS = { ca: undefined, cert: undefined, key: undefined };
 
-/** Opens traces to a new collector, and records the lost spans and the faults. @param env variables of OpenTelemetry */
+/** Creates `Traces` for a new collector, and records lost spans and faults. @param env variables of OpenTelemetry */
 async function newTraces(
   env: { readonly [name: string]: string } = {},
   answerOf?: (request: number) => CollectorAnswer,
@@ -93,7 +93,7 @@ describe("the span of a call", () => {
     ["grpc-web", { "rpc.system": "grpc", "rpc.grpc.status_code": 5 }],
     ["connect", { "rpc.system": "connect_rpc", "rpc.connect_rpc.error_code": "not_found" }],
     ["rest", { "rpc.system": "rest", "rpc.connect_rpc.error_code": "not_found" }],
-  ])("has the attributes of a failure over %s", async (protocol, attributes) => {
+  ])("has the attributes of a failed call over %s", async (protocol, attributes) => {
     const { collector, traces } = await newTraces();
     traces.begin({ ...START, protocol })?.end({ code: 5, codeName: "not_found" });
     await traces.close();
@@ -105,14 +105,14 @@ describe("the span of a call", () => {
     [4, "deadline_exceeded"],
     [13, "internal"],
     [14, "unavailable"],
-  ])("has the status error for a server error: code %i", async (code, codeName) => {
+  ])("has the status error if the service is at fault: code %i", async (code, codeName) => {
     const { collector, traces } = await newTraces();
     traces.begin(START)?.end({ code, codeName });
     await traces.close();
     expect(collector.spans()).toMatchObject([{ attributes: { "rpc.grpc.status_code": code }, status: 2 }]);
   });
 
-  it("has a limited number of child spans, and an attribute with the number of all round trips", async () => {
+  it("has at most 64 child spans, and an attribute with the number of all round trips", async () => {
     const { collector, traces } = await newTraces();
     const call = traces.begin(START);
     for (let i = 0; i < 500; i++) call?.roundTrip({ operation: "import", seconds: 0, failed: false });
@@ -154,7 +154,7 @@ describe("a traceparent", () => {
     await traces.close();
   });
 
-  it("does not let a client exceed the span rate, which is lower for unauthenticated clients", async () => {
+  it("does not make the spans exceed the rate limit, which is lower for unauthenticated clients", async () => {
     const { traces, lost } = await newTraces();
     const sampled = (start: CallStart, calls: number) =>
       Array.from({ length: calls }, () => traces.begin({ ...start, traceparent: SAMPLED })).filter(Boolean).length;
@@ -187,7 +187,7 @@ describe("the variables of OpenTelemetry", () => {
     ["OTEL_TRACES_SAMPLER", ["always", "jaeger_remote", "ALWAYS_ON", "toString"]],
     ["OTEL_TRACES_SAMPLER_ARG", ["1.1", "-0.1", "5%", ".", "half"]],
     ["OTEL_RESOURCE_ATTRIBUTES", ["a", "=a", "a=b,c", "a=b=c", "a=%", `a=${"b".repeat(256)}`]],
-  ] as const)("are reported if OpenTelemetry cannot use them: %s", async (name, values) => {
+  ] as const)("are reported as faults if OpenTelemetry cannot use their values: %s", async (name, values) => {
     for (const value of values) {
       const { traces, faults } = await newTraces({ OTEL_TRACES_SAMPLER: "traceidratio", [name]: value });
       await traces.close();
@@ -196,7 +196,7 @@ describe("the variables of OpenTelemetry", () => {
   });
 });
 
-it("adds the round trips of a call to the trace of this call, until the call ends", async () => {
+it("adds a round trip to the trace of the running call, and adds none after the call has ended", async () => {
   const { collector, traces } = await newTraces();
   const calls = ["a", "b"].map(async (operation) => {
     const call = traces.begin(START);
@@ -216,7 +216,7 @@ it("adds the round trips of a call to the trace of this call, until the call end
 });
 
 describe("a collector", () => {
-  it("that returns an error loses the spans of the request, and `onLost` reports each span", async () => {
+  it("that returns an error loses the spans of the request, and `onLost` receives their number", async () => {
     const { traces, lost, errors } = await newTraces({}, () => ({ status: 401 }));
     for (let i = 0; i < 3; i++) traces.begin(START)?.end(undefined);
     await traces.close();
@@ -224,7 +224,7 @@ describe("a collector", () => {
     expect(errors).toEqual(["Unauthorized"]);
   });
 
-  it("receives nothing after the traces are closed", async () => {
+  it("receives no spans that end after `close`", async () => {
     const { collector, traces, lost } = await newTraces();
     const call = traces.begin(START);
     await traces.close();

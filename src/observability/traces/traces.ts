@@ -25,10 +25,10 @@ const CALLERS_PER_SECOND = 1000;
  */
 const UNAUTHENTICATED_PER_SECOND = 10;
 
-/** The maximum number of spans for the round trips of one call. An import makes thousands of round trips. */
+/** The maximum number of round-trip spans of one call. Without this limit, an import would have thousands of spans. */
 const MAX_ROUND_TRIPS = 64;
 
-/** Data of a call at its start. No field may contain a secret. */
+/** The known data at the start of a call. No field may contain a secret. */
 export interface CallStart {
   /** The full name of the service, such as `usergroup.v1.UserGroupService`. */
   readonly service: string;
@@ -58,8 +58,8 @@ interface TracedRoundTrip {
 }
 
 /**
- * Limits the number of spans per second. A caller can request a trace with one header, so without a limit, callers
- * would determine the cost of tracing.
+ * Limits the number of spans per second. A caller can request a trace with a header. Without this limit, callers could
+ * make the service trace all their calls.
  */
 class SpanRate {
   readonly #perSecond: number;
@@ -93,7 +93,7 @@ interface TracesOptions {
   readonly onFault: (message: string) => void;
 }
 
-/** The traces of a process. OpenTelemetry reads the collector, sampler and resource from environment variables. */
+/** The traces of a process. OpenTelemetry reads its settings from the environment variables `OTEL_*`. */
 export class Traces {
   readonly #provider: BasicTracerProvider;
   readonly #tracer: Tracer;
@@ -106,7 +106,7 @@ export class Traces {
     // Ignore errors here, because `Collector` reports failed exports.
     setGlobalErrorHandler(() => {});
     const ignore = () => {};
-    // OpenTelemetry drops malformed attributes of the resource, and reports them only at the level debug.
+    // OpenTelemetry drops malformed resource attributes, and reports this fault only at the level debug.
     const debug = (message: string) =>
       message.startsWith("EnvDetector failed") && onFault(`OTEL_RESOURCE_ATTRIBUTES: ${message}`);
     const reporting = { error: onFault, warn: onFault, info: ignore, debug, verbose: ignore };
@@ -128,13 +128,13 @@ export class Traces {
   }
 
   /**
-   * The call whose code is running. Undefined if the call is not sampled, or if the running code belongs to no call.
+   * The call to which the running code belongs. Undefined if the code belongs to no call, or the call is not sampled.
    */
   get current(): CallTrace | undefined {
     return currentCall.getStore();
   }
 
-  /** Begins the span of a call. Returns undefined if the call is not sampled, or exceeds the rate limit. */
+  /** Begins the span of a call. Returns undefined if the call is not sampled, or if its span exceeds the rate limit. */
   begin(start: CallStart): CallTrace | undefined {
     const { service, method, protocol, environment, apiTokenId, traceparent, started = Date.now() } = start;
     const parent = traceparent === null ? ROOT_CONTEXT : PROPAGATOR.extract(ROOT_CONTEXT, start, HEADERS);
@@ -170,7 +170,7 @@ export class CallTrace {
   readonly #mayAdd: () => boolean;
   readonly #isGrpc: boolean;
   readonly #context: Context;
-  /** Milliseconds since 1970 minus `performance.now()`. Constant, so that the times of one call are consistent. */
+  /** `Date.now() - performance.now()` at the start. If the clock is set during the call, no span has wrong times. */
   readonly #clockOffset = Date.now() - performance.now();
   #roundTrips = 0;
 
@@ -190,14 +190,14 @@ export class CallTrace {
     this.#context = trace.setSpan(ROOT_CONTEXT, span);
   }
 
-  /** Runs a function that belongs to this call. While the function runs, `Traces.current` returns this call. */
+  /** Runs a function of this call. In the function and its continuations, `Traces.current` returns this call. */
   run<T>(code: () => T): T {
     return currentCall.run(this, code);
   }
 
-  /** Adds a round trip that has just ended. The span contains neither the request nor the response. */
+  /** Adds a span for a round trip that has just ended. The span contains no data of the request or response. */
   readonly roundTrip = ({ operation, seconds, failed }: TracedRoundTrip): void => {
-    // After the deadline, the code of a call may continue, but the span of the call has ended. Then add no round trip.
+    // The code of a call may continue after the deadline has ended its span. Then add no round trip.
     if (!this.#span.isRecording() || ++this.#roundTrips > MAX_ROUND_TRIPS || !this.#mayAdd()) return;
     const end = this.#clockOffset + performance.now();
     const attributes = { "db.system.name": "redis", "db.operation.name": operation };
@@ -221,7 +221,7 @@ export class CallTrace {
   }
 }
 
-/** The default name of the service. `OTEL_SERVICE_NAME` replaces the name. */
+/** The default of `OTEL_SERVICE_NAME`. */
 const SERVICE = "user-group-service";
 
 const PROPAGATOR = new W3CTraceContextPropagator();
@@ -231,7 +231,7 @@ const HEADERS: TextMapGetter<CallStart> = {
   get: (start, name) => (name === "traceparent" ? start.traceparent : start.tracestate) ?? undefined,
 };
 
-/** The value of `rpc.system` for each protocol. REST is a protocol too, because REST paths call the same RPCs. */
+/** The value of `rpc.system` for each protocol. REST paths call the same RPCs, so REST is in this list. */
 const SYSTEMS: { readonly [protocol: string]: string } = {
   grpc: "grpc",
   "grpc-web": "grpc",
@@ -240,7 +240,7 @@ const SYSTEMS: { readonly [protocol: string]: string } = {
 };
 
 /**
- * The codes that OpenTelemetry counts as server errors: Unknown, DeadlineExceeded, Unimplemented, Internal,
+ * The codes that OpenTelemetry defines as server errors: Unknown, DeadlineExceeded, Unimplemented, Internal,
  * Unavailable, DataLoss.
  */
 const SERVER_FAULTS: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15]);
