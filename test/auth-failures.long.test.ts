@@ -85,7 +85,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(low.token))).status).toBe(403);
   });
 
-  it("wrong values of ADMIN_TOKEN count, but the correct ADMIN_TOKEN is accepted even if the limit is exceeded", async () => {
+  it("wrong values of ADMIN_TOKEN count as failures, but the correct ADMIN_TOKEN is accepted even if the limit is exceeded", async () => {
     const server = await start();
     const list = (token: string) =>
       http1(server.url, "/usergroup.admin.v1.AdminService/ListEnvironments", {

@@ -81,7 +81,7 @@ describe("streams of events", () => {
     for (const each of streams.slice(-MAX_WATCHERS.environment))
       expect(await each.seen(1)).toEqual(["user_group.created a"]);
     for (const each of streams) each.end();
-    await waitFor("a new stream is open", () =>
+    await waitFor("a new stream can be opened", () =>
       watch(root, { environment: other })
         .isOpen()
         .then(
@@ -130,7 +130,7 @@ describe("streams of events", () => {
 });
 
 describeWithRedis("streams of events with Redis", () => {
-  it("a stream continues on another worker from a cursor", async () => {
+  it("a client with a cursor can continue a stream on another worker", async () => {
     const redis = await newRedis();
     const servers = await Promise.all([
       newServer({ redisUrl: redis.url, env: ADMIN_ENV }),

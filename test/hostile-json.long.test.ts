@@ -208,7 +208,7 @@ describe.each(RUNTIMES)("the service on %s", (runtime) => {
         expect(answer.toString()).not.toMatch(/RangeError|stack|recursion/i);
         if (isKnown) expect(answer.toString()).toContain("invalid_argument");
       }
-      // At /api/viewer, the nested fields are unknown, so the service may ignore the fields or reject the body.
+      // /api/viewer has no field `properties`. The service may ignore an unknown field, or reject the body.
       const answer = await viewer(body.replace("user_group_id", "token"));
       expect([200, 400], answer.body.toString().slice(0, 300)).toContain(answer.status);
       expect(answer.body.toString()).not.toMatch(/RangeError|stack|recursion/i);

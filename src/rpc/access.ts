@@ -211,7 +211,7 @@ export function authorizeAgain(
 /**
  * Creates the function that returns the caller of a request. A busy worker serves waiting calls round robin: first
  * across the groups of callers, then across the callers of a group. Each environment is a group, and each of its API
- * tokens is a caller. So many API tokens give an environment no advantage. `ADMIN_TOKEN` is a separate group. If the
+ * tokens is a caller. An environment with many API tokens has no advantage. `ADMIN_TOKEN` is a separate group. If the
  * API token is missing or unknown, the caller is the client address. All client addresses are in one group, so calls
  * from many addresses do not delay the calls of environments.
  */

@@ -63,7 +63,7 @@ export function allRules(isCredential: IsCredential): (desc: DescMessage, messag
   };
 }
 
-/** The reason why a value is invalid. The id is stable. */
+/** The reason why a value is invalid. Programs may depend on the id, so the id never changes. */
 interface Fault {
   readonly id: string;
   readonly message: string;
@@ -174,15 +174,15 @@ export const MAX_VIOLATIONS = 20;
 /** The maximum length of a quoted map key, in UTF-16 units. */
 export const MAX_QUOTED = 64;
 
-/** The maximum length of a description, in UTF-16 units. Descriptions may quote the request. */
+/** The maximum length of a description, in UTF-16 units. A description may quote a long value of the request. */
 const MAX_DESCRIPTION = 256;
 
-/** The maximum size of an error in gRPC headers, in bytes. Many clients and proxies accept 8 KiB of headers. */
+/** The maximum size of an error in gRPC headers, in bytes. Many clients and proxies accept only 8 KiB of headers. */
 export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
  * Pairs of limits. The first number limits the violations in the detail BadRequest. The second number limits the
- * violations in the detail of protovalidate, which is longer. An error uses the first pair that keeps its size at or
+ * violations in the longer detail of protovalidate. An error uses the first pair that keeps its size at or
  * below `MAX_ERROR_BYTES`. If no pair is small enough, the error uses the last pair.
  */
 const LISTED = [
@@ -194,8 +194,9 @@ const LISTED = [
 ] as const;
 
 /**
- * Creates the error for a request with violations. The details contain only the first violations, and quotes of the
- * request are truncated. gRPC sends errors in headers. If the headers were large, clients would close the connection.
+ * Creates the error for a request with violations. The error details contain only the first violations, and long quotes
+ * of the request are truncated. gRPC sends errors in headers, and clients close the connection if headers are too
+ * large.
  */
 function validationError(violations: readonly Violation[]): ConnectError {
   const first = violations.slice(0, MAX_VIOLATIONS).map(shortened);
@@ -209,7 +210,7 @@ function validationError(violations: readonly Violation[]): ConnectError {
 
 function listing(listed: readonly Violation[], detailed: Violation[], total: number): ConnectError {
   const violations = listed.map((each) => ({ field: fieldPath(each.field), description: describe(each) }));
-  // A violation of a message rule has no field, but its description contains the names of the fields.
+  // If a rule concerns the whole message, the violation has no field, but the description contains the field names.
   const lines = violations.map(({ field, description }) => (field === "" ? description : `${field}: ${description}`));
   const more = total - violations.length;
   if (more > 0) lines.push(`and ${more} more`);

@@ -50,8 +50,8 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
     if (!req.stream) call.input = req.message;
     let response: UnaryResponse | StreamResponse;
     try {
-      // The transport authorizes a call before it reads the body. So unauthenticated callers never receive validation
-      // errors.
+      // The transport has authorized the call before reading the body. Check this again before validation, because
+      // unauthenticated callers must not receive validation errors.
       if (!call.isAuthorized) throw new ConnectError("the call was not authorized", Code.Internal);
       if (req.stream) {
         const rules = await loadRules();

@@ -11,8 +11,8 @@ import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { GroupFields, NewUserGroup, Suspension, UserGroup, UserGroupTarget } from "../domain/user-group.ts";
 
 /*
- * Messages are object literals, because `create` would look up every field. The types guarantee that no field is
- * missing.
+ * The functions return messages as object literals, because `create` of protobuf-es would look up every field. The
+ * types guarantee that no field is missing.
  */
 
 /** The fields of a user group that an update can change. */

@@ -78,15 +78,16 @@ export class Observation {
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
     if (!hasLine) logger.debug(fields, isFault ? "call failed" : error ? "call refused" : "call");
-    // Only warn: this code usually means that Redis is down, and most outages end without an operator's help.
+    // Log only a warning. Unavailable usually means that Redis is down, and most outages end without an operator's
+    // help.
     else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
     else logger.error(fields, "call failed");
   }
 }
 
 /**
- * Returns the reason of an error. If the transport failed in a stream, the error has no reason. In this case, returns
- * the code of the error.
+ * Returns the reason of an error. If the error has no reason, returns the code of the error. For example, failures of
+ * the transport in a stream have no reason.
  */
 function reasonOf({ code, details }: ConnectError): string {
   for (const detail of details)
@@ -113,7 +114,7 @@ function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received 
   });
 }
 
-/** The fields that identify a group in a message. The log contains only these fields, because others may be tokens. */
+/** The fields that identify a group in a message. The log omits all other fields, because they may contain tokens. */
 interface NamesGroup {
   readonly userGroupId?: unknown;
   readonly providedId?: unknown;
@@ -131,6 +132,6 @@ function groupFields({ principal, input }: CallContext, output: Message | undefi
   const response = output as NamesGroup | undefined;
   const byId = request?.group?.case === "userGroupId" ? request.group.value : undefined;
   const id = request?.userGroupId ?? byId ?? response?.userGroup?.providedId ?? response?.providedId;
-  // Omit an id that is too long. Validation refuses the request anyway.
+  // Omit an id that is too long. Validation refuses a request with such an id.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

@@ -100,7 +100,7 @@ const REQUESTS: readonly (readonly [DescMessage, fc.Arbitrary<object>])[] = [
   [ResolveViewerRequestSchema, fc.record({ token: text })],
 ];
 
-describe.each(REQUESTS)("the check of plain $typeName", (desc, arbitrary) => {
+describe.each(REQUESTS)("the plain-text check for $typeName", (desc, arbitrary) => {
   const isPlain = compilePlainTextCheck(desc, isIntactToken);
 
   it("accepts only messages that satisfy all rules", () => {
@@ -118,7 +118,7 @@ describe.each(REQUESTS)("the check of plain $typeName", (desc, arbitrary) => {
   });
 });
 
-it("recognizes common requests", () => {
+it("the plain-text check accepts a common request, so that the service skips protovalidate", () => {
   const request = { userGroupId: "acme", name: "Acme" };
   const isPlain = compilePlainTextCheck(GetUserGroupRequestSchema, isIntactToken);
   expect(isPlain(create(GetUserGroupRequestSchema, request))).toBe(true);
@@ -216,7 +216,7 @@ function anyMessage(desc: DescMessage, depth: number): fc.Arbitrary<object> {
   }, fields);
 }
 
-/** @returns the number of messages that the check accepts; protovalidate must accept all of these messages */
+/** Checks random messages. Protovalidate must accept all accepted messages. @returns the number of accepted messages */
 function timesPlain(desc: DescMessage): number {
   const isPlain = compilePlainTextCheck(desc, isIntactToken);
   let plain = 0;
@@ -232,7 +232,7 @@ function timesPlain(desc: DescMessage): number {
   return plain;
 }
 
-describe("the check of plain messages", () => {
+describe("the plain-text check", () => {
   it.each(RULE_CASES.map((rules, i) => [rules[0], rules, i] as const))(
     "accepts only valid messages, and no message with an unsupported rule: %s",
     (_name, rules, i) => {

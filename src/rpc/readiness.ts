@@ -13,7 +13,7 @@ interface ReadinessDeps {
 
 /**
  * Checks the store for probes. Unauthenticated clients can send probes, so at most one check of each kind runs at a
- * time, and all probes within `PROBE_KEPT_MS` share its result.
+ * time, and all probes within `PROBE_KEPT_MS` after the check share the result.
  */
 export class Readiness {
   readonly #checks: { readonly [kind in ReadyKind]: () => Promise<boolean> };

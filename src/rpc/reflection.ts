@@ -87,7 +87,7 @@ function failure(errorCode: Code, errorMessage: string): Answer {
 /** The maximum number of requests of a stream. A client needs fewer requests to read all files and types. */
 export const MAX_QUESTIONS = 1000;
 
-/** The maximum size of all files in a stream, in bytes. A file can be 100 times longer than the request for it. */
+/** The maximum size of all files in a stream, in bytes. A response can be 100 times longer than its request. */
 export const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 function tooMuch() {
@@ -99,7 +99,7 @@ function tooMuch() {
  * Implements `grpc.reflection` `ServerReflection` (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
  *
  * @param loadFiles loads files that reflection serves in addition to the files of the services. Called once, when the
- *   first client calls
+ *   first client sends a request
  */
 export function reflection(services: readonly DescService[], loadFiles: () => Promise<readonly DescFile[]>) {
   let indexing: Promise<ReturnType<typeof answererOf>> | undefined;

@@ -123,7 +123,7 @@ const EXPECTATION_FAILED = "the header Expect must be 100-continue; send no othe
 const NOTHING_HERE = "this path does not exist; the REST API is at /api/user and /api/viewer";
 const REST_TYPE =
   "the Content-Type must be application/json; /api/viewer also accepts application/x-www-form-urlencoded";
-const RPC_TYPES = "the Content-Type must be one of Connect, gRPC or gRPC-Web, such as application/json";
+const RPC_TYPES = "the Content-Type must be a type of Connect, gRPC or gRPC-Web, such as application/json";
 
 function retryLater(message: string, reason: string, seconds = RETRY_AFTER_SECONDS): ConnectError {
   const error = callError(Code.ResourceExhausted, message, { reason });

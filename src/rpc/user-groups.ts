@@ -16,7 +16,7 @@ const NAMES = CHANGEABLE.map(({ name }) => name);
 /** Creates UserGroupService. @param defaultGraceMs the default grace period of a rotated token, in milliseconds */
 export function userGroupService(store: UserGroupStore, defaultGraceMs: number) {
   return {
-    /** Returns the stored group. Creates a missing group if the role of the caller permits it. */
+    /** Returns the stored group. Creates a missing group if the caller has the role `manage` or higher. */
     async getUserGroup(request, { values }) {
       const call = callOf(values);
       const { userGroupId } = request;

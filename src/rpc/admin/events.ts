@@ -14,14 +14,14 @@ import { eventMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
 /**
- * The time after which a silent stream sends an empty response, in milliseconds. Proxies end a stream that is silent
- * for a minute.
+ * The time after which a silent stream sends an empty response, in milliseconds. Many proxies end a stream that is
+ * silent for a minute.
  */
 const HEARTBEAT_MS = 15_000;
 
 /**
- * The lifetime of a stream, in milliseconds. The limit of the transport is longer. So the stream ends with success
- * before the transport would end it with an error.
+ * The lifetime of a stream, in milliseconds. The lifetime is shorter than the limit of the transport, so that the
+ * stream ends with success before the transport ends it with an error.
  */
 const LIFETIME_MS = STREAMS.lifetimeMs - 30_000;
 

@@ -172,7 +172,7 @@ const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
   failed: Outcome.FAILED,
 };
 
-/** The maximum difference between the clocks of the service and a caller, in milliseconds. */
+/** The accepted difference between the clocks of the service and a caller, in milliseconds. */
 const CLOCK_SLACK_MS = 5000;
 
 function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
