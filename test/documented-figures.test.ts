@@ -123,7 +123,7 @@ describe("the documented limits equal the limits of the code", () => {
     const { "request-timeout": late, "header-too-large": tooLarge, "message-too-large": tooLong } = REFUSAL_STATUS;
     const rows: [string, ...unknown[]][] = [
       ["connections per worker", maxConnections],
-      ["connection before its first byte or TLS handshake", firstByteTimeoutMs],
+      ["connection without a first byte or a complete TLS handshake", firstByteTimeoutMs],
       ["headers", headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
       ["streams per HTTP/2 connection", MAX_HTTP2_STREAMS],
       // The server sends a ping at the second check at the latest. If the connection is still silent after
@@ -144,7 +144,7 @@ describe("the documented limits equal the limits of the code", () => {
       ["calls that wait or are in flight per worker", MAX_CALLS, CALL_BYTES, MAX_WAIT_MS, MAX_DEADLINE_WAIT_MS],
       // The last figure is the measured time of a read from Redis, in microseconds.
       ["authentication failures", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
-      ["rate limit keys per worker and limit", MAX_KEYS],
+      ["counters of each rate limit per worker", MAX_KEYS],
       ["requests for published keys that wait for Redis, per worker", MAX_KEY_REQUESTS],
       ["webhooks per environment", MAX_WEBHOOKS],
       ["concurrent deliveries of webhooks per worker", MAX_ACTIVE],
