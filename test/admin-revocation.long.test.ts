@@ -59,8 +59,8 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
   const refusedBy = (server: TestServer, token: string) =>
     waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   /**
-   * Repeats an action until both workers are subscribed to revocations during the whole action. If a subscription ends,
-   * for example because Redis froze for a second, the worker clears its cache. The result would then prove nothing.
+   * Repeats an action until both workers are subscribed to revocations during the whole action. A worker clears its
+   * cache if its subscription ends, for example because Redis froze for a second. The result would then prove nothing.
    */
   async function whileSubscribed<T>(make: () => Promise<T>): Promise<T> {
     const subscribers = async () => {
@@ -86,7 +86,7 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     }
   });
 
-  it("a worker accepts a cached API token until it receives the revocation", async () => {
+  it("a worker accepts a cached API token until the worker receives the revocation", async () => {
     const { token, one, two, outcomes } = await whileSubscribed(async () => {
       const cached = await cachedToken();
       await endSilently(operator, cached.token);
@@ -164,7 +164,7 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
     await waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   });
 
-  it("API_TOKEN_CACHE=0s rejects a revoked API token immediately, even if the revocation is not published", async () => {
+  it("with API_TOKEN_CACHE=0s, a revoked API token is rejected immediately, even if the revocation is not published", async () => {
     const { redis, server, token } = await start("0s");
     await endSilently(newOperator(redis), token);
     expect(await attempt(server, token)).toBe(REFUSED);

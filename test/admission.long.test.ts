@@ -39,9 +39,9 @@ const WAYS: readonly WayIn[] = [
   rpc("gRPC-Web", "application/grpc-web+proto", "grpc-web"),
   rpc("gRPC-Web text", "application/grpc-web-text", "grpc-web"),
   // Only an authenticated caller receives the error for an unsupported content type.
-  rpc("another content type", "text/plain", "connect"),
+  rpc("an unsupported content type", "text/plain", "connect"),
   rpc("no content type", undefined, "connect"),
-  { ...rpc("gRPC with another subtype", "application/grpc+thrift", "grpc"), http: [2] },
+  { ...rpc("gRPC with an unknown subtype", "application/grpc+thrift", "grpc"), http: [2] },
 ];
 
 function rpc(name: string, type: string | undefined, protocol: WayIn["protocol"]): WayIn {

@@ -167,7 +167,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     });
   });
 
-  it("failures get status 401 until the limit is reached, and then status 429, even if they are concurrent", async () => {
+  it("failed calls receive status 401 until the limit is reached, and then status 429, even if the calls are concurrent", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "20/24h", REDIS_TIMEOUT: "30s" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
@@ -188,7 +188,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     expect(tokenReadsIn(await monitor.commands())).toHaveLength(300);
   });
 
-  it("each failure costs one Redis read, and blocks no valid token, even after a restart of the service", async () => {
+  it("each failed call causes one Redis read, and blocks no valid token, even after a restart of the service", async () => {
     const redis = await newRedis();
     const start = () => newServer({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, ...LIMIT } });
     const first = await start();

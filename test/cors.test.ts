@@ -137,7 +137,7 @@ function preflight(path: string, method = "POST") {
   };
 }
 
-/** Makes a call from an origin. Reads only the first chunk of the body, because streams do not end. */
+/** Makes a call from an origin. Reads only the first chunk of the body, because a stream does not end. */
 async function ask(server: TestServer, { path, method, headers, body }: Call, origin?: string): Promise<Answer> {
   const sent = new Headers({ ...headers, ...(origin !== undefined && { origin }) });
   if (sent.get("authorization") === "TOKEN") sent.set("authorization", `Token ${server.tokens.customer}`);
@@ -191,8 +191,8 @@ describe.each(RUNTIMES)("CORS on %s", (runtime) => {
     any: suiteServer({ runtime, env: { CORS_ORIGINS: "*" } }),
   };
 
-  describe.each(CALLS)("$name", (call) => {
-    it.each([LISTED, LISTED_TOO])("lets the listed origin %s read the response", async (origin) => {
+  describe.each(CALLS)("the response to the call `$name`", (call) => {
+    it.each([LISTED, LISTED_TOO])("can be read by the listed origin %s", async (origin) => {
       const answer = await ask(servers.list, call, origin);
       expect(answer.status).toBe(call.status);
       if (call.trailer !== undefined) expect(answer.head).toContain(call.trailer);
@@ -200,29 +200,29 @@ describe.each(RUNTIMES)("CORS on %s", (runtime) => {
       expect(variesByOrigin(answer)).toBe(true);
     });
 
-    it.each(UNLISTED)("does not let the unlisted origin %s read the response", async (origin) => {
+    it.each(UNLISTED)("cannot be read by the unlisted origin %s", async (origin) => {
       const answer = await ask(servers.list, call, origin);
       expect(answer.status).toBe(call.status);
       expect(corsOf(answer)).toEqual(NOTHING);
       expect(variesByOrigin(answer)).toBe(true);
     });
 
-    it("adds no CORS headers if the request has no origin", async () => {
+    it("has no CORS headers if the request has no origin", async () => {
       const answer = await ask(servers.list, call, undefined);
       expect(answer.status).toBe(call.status);
       expect(corsOf(answer)).toEqual(NOTHING);
     });
 
-    it("lets every origin read the response if CORS_ORIGINS is *", async () => {
+    it("can be read by every origin if CORS_ORIGINS is *", async () => {
       expect(corsOf(await ask(servers.any, call, "https://elsewhere.example.com"))).toEqual(READABLE_BY("*"));
     });
 
-    it("lets no origin read the response by default", async () => {
+    it("cannot be read by any origin by default", async () => {
       expect(corsOf(await ask(servers.none, call, LISTED))).toEqual(NOTHING);
     });
   });
 
-  describe.each([GET_PATH, WATCH_PATH, REFLECTION_PATH, ...UNKNOWN_PATHS])("preflight of %s", (path) => {
+  describe.each([GET_PATH, WATCH_PATH, REFLECTION_PATH, ...UNKNOWN_PATHS])("the preflight response for %s", (path) => {
     it.each([LISTED, LISTED_TOO])("allows the listed origin %s", async (origin) => {
       const answer = await ask(servers.list, preflight(path), origin);
       expect(answer.status).toBe(204);
@@ -247,7 +247,7 @@ describe.each(RUNTIMES)("CORS on %s", (runtime) => {
       expect(corsOf(answer)).toEqual(NOTHING);
     });
 
-    it("has the same response over HTTP/2 as over HTTP/1.1", async () => {
+    it("is the same over HTTP/2 as over HTTP/1.1", async () => {
       const askHttp2 = (origin: string) => {
         const { method, headers } = preflight(path);
         return http2(servers.list.url, path, { method, headers: { ...headers, origin } });

@@ -70,7 +70,7 @@ describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
 
   it("are served from the cache while Redis hangs, and only MAX_KEY_REQUESTS requests for uncached keys wait for Redis", async () => {
     const redis = await newRedis();
-    // All requests must arrive before the first of them fails.
+    // All requests must arrive before the first request fails.
     const limits = { AUTH_FAILURE_LIMIT: "off", REDIS_TIMEOUT: "5s" };
     const env = { ...ADMIN_ENV, ...limits, PUBLIC_URL: "https://groups.example.com" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });

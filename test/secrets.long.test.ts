@@ -53,7 +53,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     expect(commands.some((command) => /^(eval|evalsha) /i.test(command))).toBe(true);
   });
 
-  it("Redis contains no usable token, and the search finds a planted token", async () => {
+  it("the search finds no usable token in Redis, but finds the tokens that the test adds to Redis", async () => {
     expect(found(await dump(inspector), secrets)).toEqual([]);
     const [first = "", second = "", third = ""] = secrets;
     await inspector.set("planted:1", `x${first}x`);
@@ -65,7 +65,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     await inspector.del("planted:1", "planted:2", "planted:3", "planted:4");
   });
 
-  it("the audit trail contains events, and no values of groups", async () => {
+  it("the audit trail contains events, but no credentials and no values of groups", async () => {
     const text = (await dump(inspector, "ug:{*}:events:*")) + (await dump(inspector, "ug:{*}:updates:*"));
     expect(text).toContain("RotateUserGroupToken");
     expect(text).toContain("CreateApiToken");
@@ -81,7 +81,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     expect(found(`${text} ${first}`, secrets)).toEqual([first]);
   });
 
-  it("the log contains no usable token, and the search finds a planted token", () => {
+  it("the search finds no usable token in the log, but finds a token that the test adds to the log", () => {
     expect(found(server.output(), secrets)).toEqual([]);
     expect(server.output()).not.toMatch(/ug[tk]_[0-9A-Za-z]{8}/);
     const [first = ""] = secrets;

@@ -127,7 +127,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
       expect(await clients().viewers.resolveViewer({ token })).toMatchObject({ name: "M" });
   });
 
-  it("a group is suspended when it expires, and a suspension with a given end stops at this time", async () => {
+  it("a group is suspended when it expires, and a suspension with the field `until` ends at this time", async () => {
     const userGroupId = newId();
     const expireTime = timestampFromMs(Date.now() + 3_600_000);
     const { groups, viewers } = clients();
@@ -198,7 +198,7 @@ describeServers((server) => {
       body: typeof body === "string" ? body : JSON.stringify(body),
     });
 
-  it("REST rejects reads and sessions of a suspended group, and omits its token in responses to changes", async () => {
+  it("REST rejects reads and sessions of a suspended group, and responses to changes omit the token of the group", async () => {
     const { userGroupId, userGroup, session } = await newGroup(server);
     const admin = adminOf(server.url);
     const named = { environment: customerOf(server), userGroupId };

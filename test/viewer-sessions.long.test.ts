@@ -105,7 +105,7 @@ describeWithRedis("the signing key of viewer sessions", () => {
       const server = await newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, WORKERS: "2", PUBLIC_URL } });
       const post = async (path: string, body: object, token: string) => {
         const headers = { ...bearer(token), "content-type": "application/json" };
-        // Each call opens a new connection, so the calls reach all workers in turn.
+        // Each call opens a new connection, so the calls reach all workers.
         let answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
         // If several calls rotate the key at the same time, only one succeeds. The others fail with an error that asks
         // the caller to repeat the call.
