@@ -41,8 +41,9 @@ export interface StaticToken {
 }
 
 /**
- * Authenticates API tokens. Compares a token with the tokens of the settings first, and then with the issued tokens.
- * Tokens are compared by SHA-256 digests, so that the duration of a lookup reveals nothing about a token.
+ * Authenticates API tokens. A token is either a token of the settings (`API_TOKENS` and `ADMIN_TOKEN`), or an issued
+ * token, which is in the store. Tokens are compared by SHA-256 digests, so that the duration of a lookup reveals nothing
+ * about a token.
  */
 export class ApiTokens {
   /** The tokens of the settings, by digest. Undefined until the first call of `use`. */
@@ -66,7 +67,7 @@ export class ApiTokens {
   }
 
   /**
-   * Returns the cached principal of a token of the settings. Undefined for other tokens, and before the first look-up.
+   * Returns the cached principal of a token of the settings. Undefined for other tokens, and if no principal is cached.
    */
   ofSettings(token: string): Principal | undefined {
     return this.#static?.get(apiTokenDigest(token))?.principal;
@@ -102,8 +103,8 @@ export class ApiTokens {
 
   /**
    * Returns the principal of a token. Undefined if the token is unknown. Returns a promise only if the store must be
-   * read, or before the first call of `use`. The promise rejects with StoreUnavailable or RecordUnreadable. For a token
-   * of the settings, it rejects with EnvironmentNotFound if the environment is deleted.
+   * read, or before the first call of `use`. The promise can reject with StoreUnavailable or RecordUnreadable, and with
+   * EnvironmentNotFound if the environment of a token of the settings is deleted.
    */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (!this.#static)

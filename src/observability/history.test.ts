@@ -8,7 +8,7 @@ const ALL = { after: 0 };
 const GET = methodScope("GetUserGroup");
 
 describe("a history", () => {
-  it("adds the samples of workers, and returns them by method and by environment", () => {
+  it("adds up the samples of several workers, and returns the calls by method and by environment", () => {
     const history = new History();
     const [acme, other] = [environmentScope(7, "acme/Customer"), environmentScope(8, "other/")];
     history.add({

@@ -39,9 +39,9 @@ export function environmentScope(number: number, path: string): string {
 
 /** The names of columns. The column that counts the durations in a bucket is named by the index of the bucket. */
 export const COLUMN = {
-  /** Counts streams. Streams have no duration, so they have their own column. Its name is no index of a bucket. */
+  /** The column that counts streams. Streams have no duration, so no bucket counts them. */
   streams: String(DURATION_BUCKETS.length + 1),
-  /** The prefix of the columns that count failed calls. The name of such a column is the prefix and an error reason. */
+  /** The prefix of the columns that count failed calls. Each column is named by the prefix and an error reason. */
   error: "error ",
   workers: "workers",
   inFlight: "in-flight",

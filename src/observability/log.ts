@@ -53,7 +53,7 @@ interface LogOptions {
   readonly write?: (line: string) => void;
 }
 
-/** Matches tokens of this service, also truncated tokens. The capture group is the kind of the token: `t` or `k`. */
+/** Matches tokens of this service, even if they are truncated. The capture group is the kind of token: `t` or `k`. */
 export const TOKEN_IN_TEXT = /ug([tk])_[0-9A-Za-z]{8,}/g;
 
 /** Matches viewer sessions and other JWTs in a text, in linear time. */
@@ -107,7 +107,7 @@ export function errorFields(error: unknown): { error: string; cause?: string } {
   return { error: describe(error), ...(cause !== undefined && { cause: describe(cause) }) };
 }
 
-/** Cuts a long text at a space. After a cut inside a credential, the redaction would not detect its first part. */
+/** Cuts a long text at a space. After a cut inside a credential, the redaction would not detect the remaining part. */
 function cut(text: string): string {
   if (text.length <= MAX_ERROR_LENGTH) return text;
   return `${text.slice(0, Math.max(0, text.lastIndexOf(" ", MAX_ERROR_LENGTH)))} [cut]`;

@@ -62,7 +62,7 @@ it("takes a sample every ten seconds, with the increases of the counters since t
   expect(samples).toHaveLength(2);
 });
 
-it("counts at most 1,000 environments, and reports the 24 busiest environments and the sum of the other environments", () => {
+it("counts at most 1,000 environments separately, and reports the 24 busiest environments and the sum of the others", () => {
   const counts = new EnvironmentCounts();
   for (let number = 1; number <= 1100; number++)
     for (let i = 0; i < (number % 100) + 1; i++) counts.count(environment(number), 1, i === 0 ? "X" : undefined);

@@ -19,7 +19,7 @@ export const TYPE = "viewer+jwt";
 /** The maximum length of the header of a session, in characters. The header has only three short members. */
 export const MAX_HEADER_LENGTH = 256;
 
-/** The signed claims: the claims of RFC 7519, and some claims of this service. Times are in seconds since 1970. */
+/** The signed claims: claims of RFC 7519, and claims that this service defines. Times are in seconds since 1970. */
 export interface SessionClaims {
   readonly iss: string;
   readonly aud: string;

@@ -128,7 +128,7 @@ export class Delivery {
   /** Makes an attempt. @throws Error if the worker stops, or if the lease could expire during the attempt */
   private async send(target: WebhookTarget, event: SentEvent): Promise<Attempt> {
     if (performance.now() - this.leased > LEASE_MS - LEASE_RESERVE_MS)
-      throw new Error("the lease expires before an attempt could time out");
+      throw new Error("the lease could expire during an attempt");
     const { aborted: signal } = this.rules;
     const result = await sendEvent(this.sender, this.claim.environment, target, { event, signal });
     const retryMs = retryDelayMs(target.webhook.failedAttempts, this.deps.times?.retryMs);

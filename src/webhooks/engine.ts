@@ -24,12 +24,12 @@ import { MISSED_TYPE } from "./payload.ts";
  * releases the lease. After the delay of the failure, any worker can claim the lease again.
  */
 
-/** The minimum time between two polls, in milliseconds. */
+/** The minimum time between two polls, in milliseconds. A random factor from 0.75 to 1.25 changes this time. */
 const POLL_MS = 1000;
 
 /**
- * The minimum time between two polls, in milliseconds, for each environment. A worker therefore reads at most about 500
- * environments per second.
+ * The minimum time between two polls for each environment, in milliseconds. A worker therefore reads about 500
+ * environments per second at most.
  */
 const POLL_MS_PER_ENVIRONMENT = 2;
 

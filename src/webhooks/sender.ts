@@ -28,7 +28,7 @@ const IDLE_MS = 5000;
 const DNS_TIMEOUT_MS = 2000;
 const DNS_TRIES = 2;
 
-/** Resolves a host name to its addresses. Rejects if the name has no addresses. */
+/** Resolves a host name to its addresses. If the name has no addresses, returns an empty list or rejects. */
 type Resolve = (host: string) => Promise<readonly string[]>;
 
 export interface Message {
