@@ -48,7 +48,7 @@ describe.each(RUNTIMES)("credentials in fields on %s", (runtime) => {
     }
   });
 
-  it("an import rejects a credential that is not a user group token, and imports the other groups", async () => {
+  it("an import rejects a group whose token is another kind of credential, and imports the other groups", async () => {
     const { groups, viewers } = grpcClients(server);
     const [admin, environment, owner] = [adminOf(server.url), customerOf(server), newId()];
     await groups.getUserGroup({ userGroupId: owner });

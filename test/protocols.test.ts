@@ -118,7 +118,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     expect(encoded.json()).toMatchObject({ new_user_group: true, user_group: { provided_id: `${id}-café` } });
   });
 
-  it("a request target in absolute form is served like its path", async () => {
+  it("a request whose target is an absolute URL is served by the path of the URL", async () => {
     const headers = { authorization: authorization(), host: "elsewhere.example.com" };
     const id = newId();
     const target = `http://here.example.com:81/api/user?user_group_id=${encodeURIComponent(id)}`;

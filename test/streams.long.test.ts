@@ -12,7 +12,7 @@ const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) => {
   const server = suiteServer({ runtime, tls });
 
-  it("end with an error of their protocol if the client has too many streams", async () => {
+  it("end with an error in the format of their protocol if the client has too many streams", async () => {
     const session = openHttp2(server.url);
     const sessions = [session];
     const open = async (contentType: string, path: string, { on = session, ends = true } = {}) => {
@@ -73,7 +73,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     raw.socket.destroy();
   });
 
-  it("read the rest of an oversized HTTP/2 request, so that the caller receives the response", async () => {
+  it("return an error to the client even if the request over HTTP/2 is too large", async () => {
     const session = openHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": WATCH, "content-type": "application/connect+proto" });
     // The body is larger than the flow-control windows and the buffers. So the client can send the whole body only if
