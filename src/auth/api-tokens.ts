@@ -42,8 +42,8 @@ export interface StaticToken {
 
 /**
  * Authenticates API tokens. A token is either a token of the settings (`API_TOKENS` and `ADMIN_TOKEN`), or an issued
- * token, which is in the store. Tokens are compared by SHA-256 digests, so that the duration of a lookup reveals nothing
- * about a token.
+ * token, which is in the store. Tokens are compared by SHA-256 digests, so that the duration of a lookup reveals
+ * nothing about a token.
  */
 export class ApiTokens {
   /** The tokens of the settings, by digest. Undefined until the first call of `use`. */

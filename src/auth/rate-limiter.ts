@@ -30,7 +30,7 @@ export class RateLimiter {
   readonly #counter: RateCounter | undefined;
   readonly #usages = new Map<string, Usage>();
 
-  /** @param options `counter`: the counter that all workers share. Undefined if there is no Redis */
+  /** @param options `counter`: the counter that all workers share. Undefined with the embedded store */
   constructor({ limit, counter }: { readonly limit: RateLimit; readonly counter: RateCounter | undefined }) {
     this.#limit = limit;
     this.#counter = counter;
