@@ -69,7 +69,7 @@ interface Fault {
   readonly message: string;
 }
 
-/** Returns the message type of a field. Undefined for scalar fields and for types of google.protobuf. */
+/** Returns the message type of a field. Undefined if the type is no message, or is a message of google.protobuf. */
 function ownTypeOf({ message: type }: DescField): DescMessage | undefined {
   return type?.typeName.startsWith("google.protobuf.") ? undefined : type;
 }
