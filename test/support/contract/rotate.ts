@@ -130,7 +130,6 @@ function refusals({ store, redis, withGroup }: ContractContext): void {
 
   it.each([
     ["unknown", newUserGroupToken()],
-    ["unknown, with another digest", newUserGroupToken()],
     ["truncated", newUserGroupToken().slice(0, -1)],
     ["an API token", newApiToken()],
     ["of another format", "imported-token-0001"],
