@@ -7,11 +7,11 @@ import { AuditFollower, type ListAuditEvents } from "./audit-follower.ts";
 const MAX = 10;
 const { signal } = new AbortController();
 
-/** Creates a trail and its follower. A page has at most two events. The id of an event is its time in milliseconds. */
+/** Creates an audit trail and its follower. A page has at most two events. The id of an event is its time in ms. */
 function newTrail({ method = "" } = {}) {
   const events: AuditEvent[] = [];
   const failures: unknown[] = [];
-  /** The `startTime` of each request for a first page, in milliseconds. Requests for a single event do not count. */
+  /** The `startTime` of each request for a first page, in milliseconds. Omits requests with a page size of 1. */
   const startTimes: unknown[] = [];
   const list: ListAuditEvents = async ({ method = "", startTime, pageSize = 0, pageToken = "" }) => {
     if (pageSize > 1) {
@@ -31,7 +31,7 @@ function newTrail({ method = "" } = {}) {
   return { add, failures, startTimes, next };
 }
 
-it("returns the last events, then each new event once", async () => {
+it("AuditFollower returns the latest existing events, then each new event once", async () => {
   const { add, next } = newTrail();
   for (const ms of [8, 9, 10]) add(ms);
   expect(await next()).toEqual([10, 9]);
@@ -41,7 +41,7 @@ it("returns the last events, then each new event once", async () => {
   expect(await next()).toEqual([]);
 });
 
-it("does not read old events again if no new event matches the filter", async () => {
+it("AuditFollower does not read old events again, even if no new event matches the filter", async () => {
   const { add, startTimes, next } = newTrail({ method: "shown" });
   add(1, "shown");
   add(500);
@@ -53,7 +53,7 @@ it("does not read old events again if no new event matches the filter", async ()
   expect(startTimes).toEqual([undefined, 500, 600]);
 });
 
-it("starts with an empty trail, and returns missed events with the next read after a failed read", async () => {
+it("AuditFollower misses no event if the trail was empty at first, and if a read fails", async () => {
   const { add, failures, next } = newTrail();
   expect(await next()).toEqual([]);
   add(1);
@@ -63,7 +63,7 @@ it("starts with an empty trail, and returns missed events with the next read aft
   expect(await next()).toEqual([60, 1]);
 });
 
-it("drops the oldest events if one read finds more than maxEvents", async () => {
+it("AuditFollower drops the oldest new events if there are more than maxEvents", async () => {
   const { add, next } = newTrail();
   add(1);
   expect(await next()).toEqual([1]);

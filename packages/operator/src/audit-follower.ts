@@ -6,7 +6,11 @@ import { itemsOf } from "./pages.ts";
 const INTERVAL_MS = 2000;
 const MAX_PAUSE_MS = 30_000;
 
-/** Returns the pause before the next read, in milliseconds. The pause doubles with each failure after the first. */
+/**
+ * Returns the pause before the next read, in milliseconds.
+ *
+ * @param failures the number of consecutive failed reads. Each failed read after the first doubles the pause
+ */
 export function followPauseMs(failures: number): number {
   return Math.min(MAX_PAUSE_MS, INTERVAL_MS * 2 ** Math.max(0, failures - 1));
 }
@@ -26,8 +30,8 @@ export interface FollowerOptions {
   /** Maximum number of existing events that the first call of `next` returns. */
   readonly shownFirst: number;
   /**
-   * Maximum number of events that each call of `next` after the first call returns. If there are more new events, the
-   * follower drops the oldest of them. Default: no limit.
+   * Maximum number of events that each later call of `next` returns. If there are more new events, the follower drops
+   * the oldest new events. Default: no limit.
    */
   readonly maxEvents?: number;
 }
@@ -47,14 +51,14 @@ export class AuditFollower {
   }
 
   /**
-   * The first call returns existing events. Each later call returns the events that are new since the previous call.
-   * The newest event comes first. Each event is returned once. If a call fails, its events are not lost: the next call
-   * returns these events as well.
+   * The first call returns existing events. Each later call returns the events that are newer than the last successful
+   * call. So the next call after a failed call misses no event. The newest event comes first. Each event is returned
+   * once.
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const { list, filter, shownFirst, maxEvents } = this.#options;
-    // Read the newest event, even if this event does not match the filter. The next call starts at this event, and does
-    // not read older events again.
+    // Read the newest event of the trail, even if this event does not match the filter. The next call of `next` starts
+    // at this event, and does not read older events again.
     const { environment } = filter;
     const [newest] = (await list({ environment, pageSize: 1 }, signal)).auditEvents;
     const startTime = later(this.#newest?.createTime, filter.startTime);

@@ -7,7 +7,7 @@ const TAGS: ReadonlyMap<string, ApiEnvironmentTag> = new Map([
   ["Testing", ApiEnvironmentTag.TESTING],
 ]);
 
-/** Matches valid names of environments and profiles. */
+/** Matches valid names of environments, and of the profiles of `ugs`. */
 export const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 
 /** Formats the name of an environment as `NAME`, `NAME/Customer` or `NAME/Testing`. */

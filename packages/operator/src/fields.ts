@@ -14,11 +14,14 @@ import { formatEnvironmentName } from "./environment-name.ts";
 import { durationText, timeText } from "./times.ts";
 
 /*
- * The texts that the command line and the console show for messages of the API. The texts come from the descriptors of
- * the messages, so a new field needs no change here.
+ * The texts that `ugs` and the console show for messages of the API. The functions read the fields from the descriptors
+ * of the messages, so a new field needs no change here.
  */
 
-/** Labels that differ from the name of the field. A key is `Message.field`, or the name of a field of any message. */
+/**
+ * Labels of fields. A key is `Message.field`, or the name of a field for all messages. The label of any other field is
+ * its name, with spaces instead of underscores.
+ */
 const LABELS: { readonly [field: string]: string } = {
   "ApiToken.grace_expire_time": "old secret valid until",
   "ApiToken.id": "API token",
@@ -65,7 +68,7 @@ const LABELS: { readonly [field: string]: string } = {
   webhook_id: "webhook",
 };
 
-/** Texts for fields that are not set. If a field is not set and has no text here, the field is not shown. */
+/** The texts that are shown for unset fields. An unset field without a text here is not shown. */
 const UNSET: { readonly [field: string]: string } = {
   "ApiToken.expire_time": "never",
   "ApiToken.last_use_time": "never",
@@ -76,7 +79,7 @@ const UNSET: { readonly [field: string]: string } = {
   "Webhook.last_success_time": "never",
 };
 
-/** Fields that are not shown. These fields contain credentials, or their values are part of another text. */
+/** Fields that are not shown: credentials, values that another text contains, and values that only programs need. */
 const HIDDEN: ReadonlySet<string> = new Set([
   "token",
   "secret",
@@ -97,7 +100,7 @@ export interface Fact {
 }
 
 /**
- * Returns the labels and texts of a message and its nested messages. Omits a field if the field is not set and has no
+ * Returns the labels and texts of the fields of a message and of its nested messages. Omits unset fields that have no
  * text in `UNSET`.
  */
 export function factsOf<S extends DescMessage>(schema: S, message: MessageShape<S>): Fact[] {
@@ -134,16 +137,16 @@ export function fieldOf(schema: DescMessage, name: string): DescField {
 }
 
 /**
- * Returns the value of a field. If an optional field or a field with a message is not set, returns undefined. Always
- * returns undefined if the field belongs to a oneof.
+ * Returns the value of a field. Returns undefined for an unset optional field, for an unset field with a message, and
+ * for each field of a oneof.
  */
 export function valueIn(message: unknown, { localName }: DescField): unknown {
   return (message as { readonly [name: string]: unknown })[localName];
 }
 
 /**
- * Returns the text of a table cell. The text describes the value of the field. If the field is not set, returns the
- * text in `UNSET`. If `UNSET` contains no text for this field, returns undefined.
+ * Returns the value of a field as the text of a table cell. If the field is not set, returns its text in `UNSET`, or
+ * undefined if `UNSET` has no text for the field.
  */
 export function cellOf(schema: DescMessage, message: unknown, name: string): string | undefined {
   return textIn(message, fieldOf(schema, name));
@@ -182,8 +185,8 @@ export function entriesOf(map: { readonly [key: string]: string }): string[] {
 }
 
 /**
- * Returns the name of an enum value. For example, the name of `ROLE_ADMIN` is `admin`. Returns undefined if the value
- * is the unspecified value.
+ * Returns the name of an enum value. For example, the name of `ROLE_ADMIN` is `admin`. Returns undefined for the value
+ * 0, the unspecified value.
  */
 export function enumText(desc: DescEnum, number: number): string | undefined {
   return number === 0 ? undefined : desc.value[number]?.localName.toLowerCase();
@@ -204,7 +207,7 @@ export function isRequiredField(field: DescField): boolean {
   return getOption(field, rulesOption).required;
 }
 
-/** Returns the fields of a message that callers can set on a group. */
+/** From the fields of a message, returns the fields that a caller can set on a user group. */
 export function groupFieldsOf(schema: DescMessage): readonly DescField[] {
   return schema.fields.filter(
     ({ name }) => !["user_group_id", "provided_id", "update_mask", "etag", "token"].includes(name),

@@ -7,7 +7,7 @@ const mapping = fieldOf(UpdateUserGroupRequestSchema, "mapping");
 const properties = fieldOf(UpdateUserGroupRequestSchema, "properties");
 
 describe("a map", () => {
-  it("is formatted as lines, and parsed back", () => {
+  it("is formatted as KEY=VALUE lines, and the lines are parsed to the same map", () => {
     const value = { sales: "warehouse=eu", billing: "pg" };
     const text = formatField(mapping, value);
     expect(text).toBe("sales=warehouse=eu\nbilling=pg");
@@ -21,7 +21,7 @@ describe("a map", () => {
     { sales: " warehouse" },
     { " ": "" },
     { '{"a': '"}' },
-  ])("is parsed back even if its lines would be ambiguous: %j", (value) => {
+  ])("is parsed to the same map after formatting, even if KEY=VALUE lines would be ambiguous: %j", (value) => {
     expect(parseField(mapping, formatField(mapping, value))).toEqual(value);
   });
 
@@ -31,13 +31,13 @@ describe("a map", () => {
     ["a=1\nsales", "Line 2"],
     ["=source", "Line 1"],
     ["a=1\n\na=2", "Line 3"],
-  ])("is rejected with the invalid line or value in the error: %j", (text, words) => {
+  ])("is rejected with an error that names the invalid line or value: %j", (text, words) => {
     expect(() => parseField(mapping, text)).toThrow(words);
   });
 });
 
 describe("an object", () => {
-  it("is formatted as JSON, and parsed back", () => {
+  it("is formatted as JSON, and the JSON is parsed to the same object", () => {
     const value = { plan: "gold", seats: 3, nested: { list: [1, null, "x"] } };
     expect(parseField(properties, formatField(properties, value))).toEqual(value);
     expect(parseField(properties, " \n")).toBeUndefined();

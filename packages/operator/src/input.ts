@@ -3,7 +3,7 @@ import { type Duration, durationFromMs, type Timestamp } from "@bufbuild/protobu
 import { entriesOf, isObject, isTimeField, labelOf } from "./fields.ts";
 import { parseDuration, parseWhen, timeText } from "./times.ts";
 
-/** The user entered an invalid text. The message names the field or argument, and the fault. */
+/** The error for an invalid text that the user entered. The message names the field or argument, and the fault. */
 export class InvalidInput extends Error {
   /** The label of the form field with the fault. Undefined if the fault does not belong to a single field. */
   readonly field: string | undefined;
@@ -37,10 +37,10 @@ function isFormOf(text: string, field: DescField, value: unknown): boolean {
 }
 
 /**
- * Parses a text in the format of `formatField`, or JSON. If the text is empty, the field is not set.
+ * Parses a text in the format of `formatField`, or JSON.
  *
- * @throws InvalidInput if the text is not valid. The message contains the number of the invalid line, or explains why
- *   the text is not a JSON object or a time
+ * @returns for an empty text: an empty string, an empty map, or undefined for other fields
+ * @throws InvalidInput if the text is not valid. The message names the field, and the invalid line or value
  */
 export function parseField(field: DescField, text: string): string | JsonObject | Timestamp | undefined {
   if (field.fieldKind === "scalar") return text;
@@ -69,20 +69,20 @@ function parseLines(name: string, text: string): { [key: string]: string } {
 }
 
 /**
- * Parses a text like `parseWhen`.
+ * Parses a text with `parseWhen`.
  *
- * @param label the label of the field or option
- * @throws InvalidInput with the label if the text has another format
+ * @param label the label of the form field or of the option
+ * @throws InvalidInput with the label if `parseWhen` returns undefined
  */
 export function timeIn(label: string, text: string, sign: 1 | -1): Timestamp {
   const time = parseWhen(text, sign);
   if (time) return time;
-  const relative = `a duration ${sign > 0 ? "from now" : "ago"} such as 30d`;
-  const formats = `a time such as 2027-01-31T12:00:00Z, an existing date such as 2027-01-31, or ${relative}`;
+  const duration = `a duration ${sign > 0 ? "from" : "before"} now, such as 30d`;
+  const formats = `a time such as 2027-01-31T12:00:00Z, a calendar date such as 2027-01-31, or ${duration}`;
   throw new InvalidInput(`${label} must be ${formats}.`, label);
 }
 
-/** Parses a duration. @throws InvalidInput with the label of the field or option if the text has another format */
+/** Parses a duration. @throws InvalidInput with `label`, the name of the field or option, if the text is not valid */
 export function durationIn(label: string, text: string): Duration {
   const ms = parseDuration(text);
   if (ms === undefined) throw new InvalidInput(`${label} must be a duration, such as 0s, 5m, 1h or 30d.`, label);
@@ -98,7 +98,7 @@ export function entryOf(text: string): [key: string, value: string] | undefined 
 /**
  * Parses a JSON object.
  *
- * @param what the name of the text, for the message of the error
+ * @param what the name of the text in the error message
  * @throws InvalidInput if the text is not a JSON object. The message does not contain the text
  */
 export function parseObject(text: string, what: string): JsonObject {

@@ -23,7 +23,7 @@ const all = async (limit: number | undefined, read: ReturnType<typeof newList>["
   return found;
 };
 
-it("reads a list to its end or to the limit, and reads no further page", async () => {
+it("pagesOf reads a list to its end or to the limit, and requests no unnecessary page", async () => {
   const list = newList(2500);
   expect((await all(undefined, list.read)).length).toBe(2500);
   expect(list.requested).toEqual([1000, 1000, 1000]);

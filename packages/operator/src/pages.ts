@@ -41,7 +41,7 @@ export async function itemsOf<T>(limit: number | undefined, read: Parameters<typ
   return items;
 }
 
-/** Returns all environments, except environments whose deletion has begun. @param list calls ListEnvironments */
+/** Returns all environments that are not being deleted. @param list calls ListEnvironments */
 export function environmentsOf(
   list: (page: { readonly pageSize: number; readonly pageToken: string }) => Promise<ListEnvironmentsResponse>,
 ): Promise<Environment[]> {

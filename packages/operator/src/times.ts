@@ -15,10 +15,7 @@ export function durationText(ms: number): string {
   return ms === 0 ? "0s" : `${ms / factor}${unit}`;
 }
 
-/**
- * Returns a duration in milliseconds. The number can have a fraction. `durationMs` of protobuf-es rounds to whole
- * milliseconds.
- */
+/** Returns a duration in milliseconds, with fractions. `durationMs` of protobuf-es rounds to whole milliseconds. */
 export function exactMs({ seconds, nanos }: Duration): number {
   return Number(seconds) * 1000 + nanos / 1_000_000;
 }
@@ -41,7 +38,7 @@ export function parseTime(text: string): Timestamp | undefined {
 /**
  * Parses a time, a date, or a duration relative to now.
  *
- * @param sign if 1, a duration stands for a time in the future. If -1, a duration stands for a time in the past
+ * @param sign 1 adds a duration to the current time. -1 subtracts the duration from the current time
  * @returns undefined for any other text
  */
 export function parseWhen(text: string, sign: 1 | -1): Timestamp | undefined {
