@@ -18,7 +18,7 @@ export interface Certificates {
   readonly server: Certificate;
   readonly client: Certificate;
   /**
-   * A client certificate that another CA than `ca` has signed. It has the same subject as `client`, and the other CA
+   * A client certificate that another CA has signed. The certificate has the same subject as `client`, and the other CA
    * has the same subject as `ca`.
    */
   readonly untrusted: Certificate;
@@ -37,12 +37,12 @@ function signedBy({ certFile, keyFile }: Certificate): string[] {
   return ["-CA", certFile, "-CAkey", keyFile, "-addext", "basicConstraints=critical,CA:FALSE"];
 }
 
-/** Creates another server certificate for 127.0.0.1. @param name base name of both files, and name of the subject */
+/** Creates a server certificate for 127.0.0.1. @param name the base name of its files, and the name of its subject */
 export function makeServerCertificate({ folder, ca }: Pick<Certificates, "folder" | "ca">, name: string): Certificate {
   return make(folder, name, name, [...signedBy(ca), "-addext", "subjectAltName=IP:127.0.0.1"]);
 }
 
-/** Creates certificates with the openssl command. The caller must remove the certificates. */
+/** Creates certificates with the openssl command. The caller must call `removeCertificates`. */
 export function makeCertificates(): Certificates {
   const folder = mkdtempSync(join(tmpdir(), "ugs-tls-"));
   const ca = make(folder, "ca", "authority", []);

@@ -6,8 +6,8 @@ export function textOf(document: string): string {
 }
 
 /**
- * Returns the text of a section, from its heading to the next heading. The name "" selects the text before all
- * headings.
+ * Returns the text of a section, from its `##` heading to the next `##` heading. The name "" selects the text before
+ * the first `##` heading.
  */
 function sectionOf(document: string, name: string): string {
   const text = textOf(document);
@@ -26,7 +26,7 @@ export function rowsOf(document: string, section: string): string[][] {
     .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
 }
 
-/** Returns, for each list item of a section, the text before and after the first colon. Backticks are removed. */
+/** Returns the list items of a section that have the form `- NAME: TEXT`. Removes backticks. */
 export function itemsOf(document: string, section: string): [name: string, text: string][] {
   const items = sectionOf(document, section)
     .replaceAll("`", "")
@@ -61,8 +61,8 @@ export function figuresOf(text: string): number[] {
 }
 
 /**
- * Returns one array for each table row and each list item of a section. `what` is the first cell, or the text before
- * the first colon. `figures` are all numbers in the remaining text.
+ * Returns one array for each result of `rowsOf` and `itemsOf`. `what` is the first cell, or the name of the item.
+ * `figures` are all numbers in the remaining cells, or in the text of the item.
  */
 export function figuresByRow(document: string, section: string): [what: string, ...figures: number[]][] {
   return [...rowsOf(document, section), ...itemsOf(document, section)].map(([what = "", ...cells]) => [

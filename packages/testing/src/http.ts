@@ -16,8 +16,8 @@ export interface HttpRequest {
   readonly headers?: OutgoingHttpHeaders;
   readonly body?: string | Uint8Array;
   /**
-   * The agent that keeps the connections of an HTTP/1.1 request. If undefined, the request opens a new connection.
-   * HTTP/2 requests ignore this option.
+   * The agent that opens and reuses HTTP/1.1 connections. If undefined, each request opens a new connection. HTTP/2
+   * requests ignore this option.
    */
   readonly agent?: Agent;
 }
@@ -52,9 +52,7 @@ export async function answerTo(req: ClientRequest): Promise<HttpAnswer> {
   return answer(res.statusCode, res.headers, res.trailers, body);
 }
 
-/**
- * Opens an HTTP/2 connection that accepts every certificate. Errors of the connection are reported only by its streams.
- */
+/** Opens an HTTP/2 connection that accepts every server certificate. Only its streams report connection errors. */
 export function openHttp2(url: string): ClientHttp2Session {
   return connectHttp2(url, { rejectUnauthorized: false }).on("error", () => {});
 }

@@ -26,7 +26,7 @@ export function newProcess<T extends RunningProcess>(started: T): T {
   return started;
 }
 
-/** Lets a server listen on a free port until the test ends. @returns its URL */
+/** Lets a server listen on a free port until the test ends. @returns the URL of the server */
 export async function newListener(server: Server, scheme: "http" | "https" = "http"): Promise<string> {
   const url = `${scheme}://127.0.0.1:${await listen(server)}`;
   closeLater(() => {
@@ -45,7 +45,7 @@ export function newFolder(): string {
 /**
  * Opens a resource before the first test of a suite, and closes it after the last test.
  *
- * @returns a proxy of the resource, which throws an error if the suite has not begun
+ * @returns a proxy of the resource. If a property is read before the resource is open, the proxy throws an error
  */
 export function forSuite<T extends object>(open: () => T | Promise<T>, close: (opened: T) => unknown): T {
   let opened: T | undefined;
@@ -57,7 +57,7 @@ export function forSuite<T extends object>(open: () => T | Promise<T>, close: (o
   });
   return new Proxy({} as T, {
     get: (_, name) => {
-      if (!opened) throw new Error(`${String(name)} was used before the suite has begun`);
+      if (!opened) throw new Error(`${String(name)} was read before the first test of the suite`);
       const value: unknown = Reflect.get(opened, name, opened);
       return typeof value === "function" ? value.bind(opened) : value;
     },

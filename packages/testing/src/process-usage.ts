@@ -9,8 +9,8 @@ const TICK_MS = 10;
 const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;
 
 /**
- * Settings that make glibc return freed memory to the system. By default, if the process frees large blocks, glibc
- * raises the mmap threshold up to 32 MiB and the trim threshold up to 64 MiB. The heap of each thread then keeps freed
+ * Settings that make glibc return freed memory to the system. Without these settings, when a process frees large
+ * blocks, glibc raises the mmap threshold up to 32 MiB and the trim threshold up to 64 MiB. Each arena then keeps freed
  * memory below these thresholds.
  */
 const FRUGAL_MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" };
@@ -21,7 +21,8 @@ interface Collectable {
 }
 
 /**
- * Returns settings that let a test trigger a server's garbage collection, and that return freed memory to the system.
+ * Returns the settings of a server that `heldBytesOf` can measure. The server collects garbage on SIGUSR2, and returns
+ * freed memory to the system.
  */
 export function collectable(runtime: Runtime): Collectable {
   if (runtime === "node") return { env: { ...FRUGAL_MALLOC, NODE_OPTIONS: `--import=${COLLECTOR}` } };
@@ -62,8 +63,8 @@ export async function idle(pid: number): Promise<void> {
 }
 
 /**
- * Starts a garbage collection in a server, and returns the server's resident memory in bytes. The unused part of the
- * heap is subtracted, because V8 keeps about 50 MiB of it. The server must have been started with the settings of
+ * Starts a garbage collection in a server, and returns the server's resident memory in bytes. The result excludes
+ * unused heap, because V8 keeps about 50 MiB of unused heap. The server must have been started with the settings of
  * `collectable`.
  */
 export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" | "signal">): Promise<number> {

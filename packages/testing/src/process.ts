@@ -88,8 +88,8 @@ export function startProcess(
 }
 
 /**
- * Returns environment variables for a Node process. When this process receives SIGUSR2, its clock moves ahead by
- * `stepMs`. The process then prints by how many milliseconds its clock is ahead in total.
+ * Returns environment variables for a Node process. On each SIGUSR2, the process moves its own clock ahead by `stepMs`,
+ * and prints the total difference to the real clock in milliseconds.
  */
 export function movableClock(stepMs: number): { readonly [name: string]: string } {
   const script = `${ROOT}/packages/testing/src/move-clock.js`;
@@ -97,10 +97,10 @@ export function movableClock(stepMs: number): { readonly [name: string]: string 
 }
 
 /**
- * Waits until `look` returns a truthy value for the output of a process. If this takes longer than the timeout of
- * `waitFor`, kills the process.
+ * Waits until `look` returns a truthy value for the output of a process, and returns this value. Before
+ * `waitUntilSaid` throws an error, it kills the process.
  *
- * @throws on timeout, or if the process exits before `look` returns a truthy value
+ * @throws after the timeout of `waitFor`, or if the process exits before `look` returns a truthy value
  */
 export async function waitUntilSaid<T>(
   { isRunning, output, signal }: RunningProcess,

@@ -7,9 +7,9 @@ export interface Repeated {
 }
 
 /**
- * Starts a loop for each call. Each loop repeats its call, and waits for a random time of at most `longestPauseMs`
- * after each repetition, so that the calls leave CPU time to the operation that a test waits for. If a call fails, its
- * loop continues.
+ * Starts one loop for each function in `calls`. Each loop repeats its call, even after a failed call. After each call,
+ * the loop waits for a random time of at most `longestPauseMs`. These pauses leave CPU time for the operation under
+ * test.
  */
 export function repeat(calls: readonly (() => Promise<unknown>)[], longestPauseMs = 40): Repeated {
   const failures: string[] = [];

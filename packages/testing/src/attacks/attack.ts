@@ -25,7 +25,7 @@ export interface Target<S extends SubjectServer = SubjectServer> {
   tcp(): Promise<Wire>;
 }
 
-/** The amount of work in an attack, and the outcome of the attack. */
+/** The size of an attack, and its outcome. */
 export interface Effort {
   /**
    * Number of requests that the attack sent, or of actions that it repeated. The CPU time is divided by this number.
@@ -38,15 +38,15 @@ export interface Effort {
 }
 
 /**
- * Limits of an attack on a machine where `slowness` is 1. A correct server stays far below the limits, even on a busy
- * machine.
+ * The maximum cost of an attack on a machine where `slowness` is 1. The cost of a correct server is far below these
+ * limits, even on a busy machine.
  */
 export interface Bounds {
   /** CPU time per request, in milliseconds. */
   readonly cpuMs?: number;
   /**
-   * Growth of the server's memory per connection, in KiB, measured after a garbage collection. `NOISE_BYTES` are
-   * subtracted from the growth before it is divided by the number of connections.
+   * Growth of the server's memory per connection, in KiB. The growth is measured after a garbage collection, minus
+   * `NOISE_BYTES`, and divided by the number of connections.
    */
   readonly heldKiB?: number;
 }
@@ -55,8 +55,8 @@ export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
   readonly title: string;
   readonly bounds: Bounds;
   /**
-   * If true, the attack runs twice, and only the second run is measured. In the first run, the runtime allocates memory
-   * that it keeps. The growth in the second run is the memory that the attack itself holds.
+   * If true, the attack runs twice, and the test measures only the second run. In the first run, the runtime allocates
+   * memory that it never frees. So the growth in the second run is only the memory that the attack occupies.
    */
   readonly isRehearsed?: boolean;
   readonly options?: O;
@@ -74,7 +74,7 @@ const BYSTANDER_PAUSE_MS = 200;
 const ATTACKED = inject("isShort") ? PLACES.filter(({ runtime, tls }) => tls === (runtime === "deno")) : PLACES;
 
 /**
- * Creates a function that registers one test per attack and place. Each test starts a server, and fails if the attack
+ * Creates a function that registers one test per attack and `Place`. Each test starts a server, and fails if the attack
  * exceeds a limit. After all tests, the suite prints the costs as a Markdown table.
  */
 export function attacksOn<O, S extends SubjectServer>(start: StartSubject<O, S>) {
@@ -84,8 +84,8 @@ export function attacksOn<O, S extends SubjectServer>(start: StartSubject<O, S>)
       const register = isConcurrent ? it.concurrent : it;
       for (const [i, attack] of attacks.entries()) {
         for (const [column, place] of ATTACKED.entries()) {
-          // `isConcurrent` should be true only for attacks that mostly wait. Attacks that use much CPU would slow each
-          // other down.
+          // Attacks that use much CPU slow each other down. So `isConcurrent` should be true only for attacks that
+          // mostly wait.
           register(`${attack.title}: ${place.title}`, () =>
             strike(start, attack, place, (cost) => rows[i]?.cells.splice(column, 1, cost)),
           );
@@ -135,7 +135,8 @@ async function strike<O, S extends SubjectServer>(
     if (attack.isRehearsed) {
       await attack.run(target);
       await idle(server.pid);
-      // The server closes idle connections, so a long rehearsal ends the bystander's connections. Open new ones here.
+      // The server closes idle connections, so the bystander's connections may be closed after a long first run. Open
+      // new connections before the measurement.
       bystander.close();
       await bystander.call();
     }

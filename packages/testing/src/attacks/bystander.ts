@@ -10,6 +10,7 @@ import type { SubjectServer } from "./subject.ts";
  */
 const PATIENCE_MS = 15_000;
 
+/** A client that makes valid calls while another client attacks the server. */
 export class Bystander {
   readonly server: SubjectServer;
   readonly #agent: PlainAgent;
@@ -21,7 +22,7 @@ export class Bystander {
     this.#agent = server.url.startsWith("https:") ? new TlsAgent(options) : new PlainAgent(options);
   }
 
-  /** Makes one call over HTTP/1.1 and one over HTTP/2. @throws if a response is not 200 */
+  /** Makes one call over HTTP/1.1 and one call over HTTP/2. @throws if a response is late, or is not 200 */
   async call(): Promise<void> {
     await Promise.all([this.#http1(), this.#http2()]);
   }

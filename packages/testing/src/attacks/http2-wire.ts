@@ -72,7 +72,7 @@ export class Http2Wire {
   }
 
   /**
-   * Sends a body in frames of at most `pieceBytes` bytes. If a flow-control window is closed, waits until it opens.
+   * Sends a body in frames of at most `pieceBytes` bytes. While a flow-control window is closed, waits.
    *
    * @returns false if the stream or the connection ended early, or if the window stayed closed for `patienceMs`
    */

@@ -1,5 +1,6 @@
 import type { Runtime } from "../runtime.ts";
 
+/** The runtime of the attacked server, with or without TLS. */
 export interface Place {
   readonly title: string;
   readonly runtime: Runtime;

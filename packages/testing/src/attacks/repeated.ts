@@ -29,6 +29,7 @@ export async function over<T>({ server }: Target, use: (session: ClientHttp2Sess
   }
 }
 
+/** Creates an attack that sends `times` requests on one HTTP/2 connection, one after another. */
 export function asking(
   title: string,
   times: number,
@@ -61,7 +62,7 @@ export async function repeat(target: Target, times: number, request: string, bod
   return times;
 }
 
-/** Opens connections, sends a hundred requests on each, and leaves all streams open. */
+/** Opens connections, and sends a hundred requests on each connection. The client closes no stream. */
 export async function crowd(
   connections: number,
   open: () => Promise<Http2Wire>,
@@ -78,7 +79,7 @@ export async function crowd(
   return { requests: connections * 100, connections, outcome: `${left} left open` };
 }
 
-/** Sends requests on 20 connections. The flow-control windows stay closed, so the server cannot send the responses. */
+/** Sends requests on 20 connections. The stream windows stay closed, so the server can send no response body. */
 export function unread(target: Target, askOnce: (http2: Http2Wire) => Promise<unknown>): Promise<Effort> {
   return crowd(20, () => target.http2({ window: 0, reads: false }), askOnce);
 }

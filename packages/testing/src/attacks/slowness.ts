@@ -1,10 +1,10 @@
-/** Duration of `loopMs` on an idle core of the reference machine, in milliseconds. */
+/** Result of `loopMs` on an idle core of the reference machine, in milliseconds. */
 const QUIET_MS = 30;
 const TIMES = 7;
 
 const TEXT = JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `n${id}`, tags: ["a", `${id}`] })));
 
-/** Maximum of `slowness`. If a machine is slower than this, the tests of attacks may fail. */
+/** Maximum of `slowness`. If a machine is slower by more than this factor, the tests of attacks may fail. */
 const MOST = 4;
 
 /**

@@ -3,6 +3,7 @@ import type { HttpRequest } from "../http.ts";
 import type { RunningProcess } from "../process.ts";
 import type { Place } from "./place.ts";
 
+/** A server that a test attacks. */
 export interface SubjectServer extends Pick<RunningProcess, "pid" | "output" | "signal"> {
   readonly url: string;
   /** Value of the `Authorization` header of a valid caller. */

@@ -1,7 +1,7 @@
 import type { RunningProcess } from "../process.ts";
 
 /**
- * Returns at most five unexpected lines of a server's output. Unexpected lines are log entries of errors, and lines
+ * Returns at most five unexpected lines of a server's output: log entries with the level `error` or `fatal`, and lines
  * that are not JSON.
  */
 export function unexpectedIn(server: Pick<RunningProcess, "output">): string[] {
