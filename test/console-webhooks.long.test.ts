@@ -227,7 +227,7 @@ describeWithChromium("the console, used by keyboard on the pages of webhooks", (
       await route.abort();
     });
     await press("button", "Create");
-    await alerts("check before you repeat it");
+    await alerts("The change may have been made.");
     await page.unroute("**/CreateWebhook");
     expect(await page.getByLabel("URL", { exact: true }).inputValue()).toBe("https://example.com/");
     const existing = (await admin.listWebhooks({ environment })).webhooks.length;

@@ -272,7 +272,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     });
     // A request immediately after `page.route` may bypass the new route, so the test first moves to the button.
     await press("button", "Rotate");
-    await alerts("check before you repeat it");
+    await alerts("The change may have been made.");
     await page.unroute("**/RotateUserGroupToken");
     await press("button", "Rotate");
     await says("Rotated the token of the user group it's acme.");

@@ -60,7 +60,7 @@ export function OverviewPage({ params }: { readonly params: Params }) {
       }
       actions={isRoot && <Choice method={method} of={of} hour={latest.current} />}
     >
-      <FailureBox error={error} />
+      <FailureBox error={error} isRead />
       {hour?.isOther && (
         <p class="note">
           Another process has answered: the service was restarted, or several processes share this address. The charts

@@ -163,7 +163,7 @@ function Lookup() {
   };
   return (
     <Section title="Look up an API token">
-      <Form label="Look up an API token" submit="Look up" act={lookUp}>
+      <Form label="Look up an API token" submit="Look up" isRead act={lookUp}>
         <TextField
           label="An API token, or its id"
           hint="Paste a leaked secret to find its API token, even an API token that is defined in the settings. The service neither logs nor stores the secret."

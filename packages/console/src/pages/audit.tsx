@@ -159,7 +159,7 @@ function Followed({ filters }: { readonly filters: Filters }) {
           ? "Paused while the page is hidden."
           : "New events appear at the top until your session ends. A session ends after 15 minutes without activity."}
       </p>
-      <FailureBox error={error} />
+      <FailureBox error={error} isRead />
       {error !== undefined && (
         <p>{isTemporary(error) ? "The page retries until the service answers." : "Following has stopped."}</p>
       )}

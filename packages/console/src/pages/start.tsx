@@ -66,7 +66,7 @@ export function StartPage() {
   const { value, error } = useProgress();
   return (
     <Page title="Get started" beside={<p>Do these steps once. The page checks each step every two seconds.</p>}>
-      <FailureBox error={error} />
+      <FailureBox error={error} isRead />
       {!value && error === undefined && <Skeleton />}
       {value && (
         <ol class="steps">

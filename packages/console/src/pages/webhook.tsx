@@ -156,7 +156,7 @@ function Actions(acting: Acting) {
       </DialogButton>
       <RotateSecret {...acting} />
       <Delete {...acting} />
-      <FailureBox error={testing.error} />
+      <FailureBox error={testing.error} isRead />
       <FailureBox error={switching.error} />
     </>
   );

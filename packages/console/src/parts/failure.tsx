@@ -4,20 +4,23 @@ import { isAskingAgain, session } from "../session/session.ts";
 /**
  * Shows an error with advice. If the service has rejected the token of the session, the box offers a new sign-in.
  *
- * @param again repeats the failed request. Set only if the request reads data and changes nothing
+ * @param again repeats the failed request. Set only if the request only reads data
  * @param isOfSignIn whether the request was the sign-in. Default: no
+ * @param isRead whether the request only reads data. Default: yes if `again` or `isOfSignIn` is set
  */
 export function FailureBox({
   error,
   again,
   isOfSignIn = false,
+  isRead = isOfSignIn || again !== undefined,
 }: {
   readonly error: unknown;
   readonly again?: (() => void) | undefined;
   readonly isOfSignIn?: boolean;
+  readonly isRead?: boolean | undefined;
 }) {
   if (error === undefined) return null;
-  const { message, hint, doubt, isTokenRefused = false, kind, requestId, violations } = failureOf(error);
+  const { message, hint, doubt, isTokenRefused = false, kind, requestId, violations } = failureOf(error, { isRead });
   const isEnded = isTokenRefused && !isOfSignIn && session.value !== undefined;
   return (
     <div class="failure" role="alert">
@@ -35,13 +38,14 @@ export function FailureBox({
       )}
       {isEnded ? (
         <p>
-          The token was revoked or has expired, or the service was restarted without this token. Nothing was done, and
-          your input is still here. Sign in with another token.
+          The token was revoked or has expired, or the service was restarted without this token.{" "}
+          {!isRead && "Nothing was changed, and your input is still here. "}
+          Sign in with another token.
         </p>
       ) : (
         hint && <p>{hint}</p>
       )}
-      {doubt && !again && <p>{doubt}</p>}
+      {doubt && <p>{doubt}</p>}
       {(kind || requestId) && (
         <p class="small">
           {kind}

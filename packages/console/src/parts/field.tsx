@@ -121,6 +121,7 @@ export function Form({
   submit,
   isDangerous = false,
   isOfSignIn = false,
+  isRead,
   isInLine = false,
   act,
   beside,
@@ -131,6 +132,8 @@ export function Form({
   readonly isDangerous?: boolean;
   /** Whether the action signs in. Default: no. */
   readonly isOfSignIn?: boolean;
+  /** Whether the action only reads data. Default: yes if the action signs in. */
+  readonly isRead?: boolean;
   /** Whether the button is beside the fields. Default: no. */
   readonly isInLine?: boolean;
   readonly act: Parameters<typeof useAction>[0];
@@ -151,7 +154,7 @@ export function Form({
     >
       <FormError.Provider value={{ error, id: errorId }}>{children}</FormError.Provider>
       <div id={errorId}>
-        <FailureBox error={error} isOfSignIn={isOfSignIn} />
+        <FailureBox error={error} isOfSignIn={isOfSignIn} isRead={isRead} />
       </div>
       <p class="buttons">
         <button type="submit" class={isDangerous ? "dangerous" : "main"} aria-disabled={isBusy}>

@@ -17,10 +17,13 @@ const WHOLE = 200;
 /** The number of rows that a long table renders above and below the visible rows. Tab reaches only rendered rows. */
 const BEYOND = 20;
 
-/** The minimum width of a long table, in pixels. In a narrower container, the table scrolls horizontally. */
-const MIN_WIDTH = 1152;
+/**
+ * The maximum of the minimum width of a long table, in pixels. The minimum width is the width that the table had when
+ * its column widths were fixed. In a narrower container, the table scrolls horizontally.
+ */
+const MAX_MIN_WIDTH = 1152;
 
-/** Computes which rows a table renders at the current scroll position. */
+/** Returns the rows that a table renders at the current scroll position. */
 function useRowsInSight(count: number) {
   const body = useRef<HTMLTableSectionElement>(null);
   const head = useRef<HTMLTableRowElement>(null);
@@ -33,7 +36,7 @@ function useRowsInSight(count: number) {
     const look = () => {
       const height = body.current?.querySelector("tr[aria-rowindex]")?.getBoundingClientRect().height || rowHeight;
       const above = -(body.current?.getBoundingClientRect().top ?? 0) / height;
-      // `first` is a multiple of ten. So the table renders again only after each ten rows, not at each scroll event.
+      // `first` changes only in steps of ten rows. So not every scroll event renders the table again.
       const first = Math.max(0, Math.floor(above / 10) * 10 - BEYOND);
       setSight((before) =>
         before.start === first && before.rowHeight === height ? before : { start: first, rowHeight: height },
@@ -83,7 +86,9 @@ export function Table<T>({
     <section class="scrolls" aria-label={caption} tabIndex={0}>
       <table
         class={isLong ? "long" : undefined}
-        style={widths.length > 0 ? { tableLayout: "fixed", minWidth: `${Math.min(total, MIN_WIDTH)}px` } : undefined}
+        style={
+          widths.length > 0 ? { tableLayout: "fixed", minWidth: `${Math.min(total, MAX_MIN_WIDTH)}px` } : undefined
+        }
         onPointerOver={isLong ? showWhole : undefined}
         aria-rowcount={isLong ? items.length + 1 : undefined}
       >

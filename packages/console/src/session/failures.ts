@@ -9,11 +9,8 @@ export interface Failure {
   readonly message: string;
   /** Advice for the user. */
   readonly hint: string | undefined;
-  /**
-   * Advice to check whether the failed call has changed data. Set only if the error is not from the service and the
-   * call may have changed data.
-   */
-  readonly doubt?: string;
+  /** Advice to check whether the failed call has changed data. Undefined if the call has changed nothing. */
+  readonly doubt?: string | undefined;
   /** Whether the service rejected the token. Default: no. */
   readonly isTokenRefused?: boolean;
   /** The status code and the error reason, in one text. Undefined if the error is not from the service. */
@@ -28,7 +25,7 @@ const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_MALFORMED: "Check that you typed the whole token, and nothing else.",
   ROLE_TOO_LOW: "Sign in with a token of the required role.",
   ENVIRONMENT_TOKEN_REQUIRED: "Sign in with an API token of role admin of this environment.",
-  OTHER_ENVIRONMENT: "This token may act on its own environment only.",
+  OTHER_ENVIRONMENT: "This token gives access only to its own environment.",
   USER_GROUP_NOT_FOUND: "The user group may have been deleted. See the list of user groups.",
   USER_GROUP_EXPIRED: "Edit the group: set a later expiry time, or clear the expiry time.",
   ENVIRONMENT_NOT_FOUND: "The environment may have been deleted. See the list of environments.",
@@ -37,15 +34,14 @@ const HINTS: { readonly [reason: string]: string } = {
   WEBHOOK_NOT_FOUND: "The webhook may have been deleted. See the list of webhooks.",
   TOO_MANY_WEBHOOKS: "Delete webhooks that are no longer used.",
   ENVIRONMENT_NOT_EMPTY: "Select the option that also deletes the user groups of the environment.",
-  ENVIRONMENT_BEING_DELETED: "Finish the deletion. Then you can create the environment again.",
+  ENVIRONMENT_BEING_DELETED: "Delete the environment again to complete its deletion. Then create the environment.",
   ETAG_MISMATCH: "Somebody else changed the user group in the meantime. Check the new values, then save again.",
   API_TOKEN_CHANGED:
-    "API tokens of the environment were just revoked, maybe the token of this session. Try again in 5 seconds.",
-  API_TOKEN_OUTLIVES_CALLER:
-    "Revoke the API token, or sign in with a token that expires no earlier than the API token.",
+    "API tokens of the environment were just revoked, maybe also the token that you signed in with. Try again in 5 seconds.",
+  API_TOKEN_OUTLIVES_CALLER: "Revoke the API token, or sign in with a token that does not expire before the API token.",
   TOO_MANY_API_TOKENS: "Revoke API tokens that are no longer used.",
   TOO_FEW_REPLICAS:
-    "The change was made, but a failover may lose it. Check after a failover, and repeat the change if it is missing.",
+    "The change was made, but a failover may lose the change. If the change is missing after a failover, repeat it.",
   RECORD_UNREADABLE: "Ask the operator of the service to check TOKEN_KEYS and the stored data.",
   INTERNAL: "Ask the operator of the service to find the request id in the log of the service.",
 };
@@ -53,20 +49,30 @@ const HINTS: { readonly [reason: string]: string } = {
 /** If a call fails with one of these reasons, the service has done nothing. The same call may succeed later. */
 const LATER: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED", "TOO_MANY_FAILURES"]);
 
-/** Describes an error for the user. */
-export function failureOf(error: unknown): Failure {
+const DOUBT =
+  "The change may have been made. Check whether it was made before you repeat it. Your input is still here.";
+
+/**
+ * Describes an error for the user.
+ *
+ * @param options `isRead`: whether the failed call only reads data. Default: false
+ */
+export function failureOf(error: unknown, { isRead = false } = {}): Failure {
   if (error instanceof InvalidInput)
     return { message: error.message, hint: undefined, kind: undefined, requestId: undefined, violations: [] };
   const known = ConnectError.from(error);
   const details = failureDetails(known);
   const requestId = requestIdOf(known);
-  if (!details) return { ...unanswered(known), kind: undefined, requestId, violations: [] };
-  const { reason, outcome, violations } = details;
+  if (!details) {
+    const { mayBeMade = false, ...texts } = unanswered(known);
+    return { ...texts, doubt: mayBeMade && !isRead ? DOUBT : undefined, kind: undefined, requestId, violations: [] };
+  }
+  const { reason, violations } = details;
+  const unchanged = isRead ? "" : "Nothing was changed, and your input is still here. ";
   return {
     message: known.rawMessage,
-    hint: LATER.has(reason)
-      ? `Nothing was done, and your input is still here. ${againText(known)}`
-      : (HINTS[reason] ?? hintOfOutcome(known.code, outcome)),
+    hint: LATER.has(reason) ? `${unchanged}${againText(known)}` : (HINTS[reason] ?? hintOf(known, details, unchanged)),
+    doubt: !isRead && isOutcomeUnknown(known, details) ? DOUBT : undefined,
     isTokenRefused: known.code === Code.Unauthenticated,
     kind: `${codeToString(known.code)}, ${reason}`,
     requestId,
@@ -82,42 +88,49 @@ function againText({ metadata }: ConnectError): string {
     : "Try again later.";
 }
 
-/** Returns the hint for an error whose reason is not in `HINTS`. */
-function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string | undefined {
-  if (code !== Code.Unavailable) return undefined;
-  if (outcome === "not_made") return "Nothing was changed, and your input is still here. Try again.";
-  if (outcome === "unknown") return "The change may have been made: check before you repeat it.";
-  return "Try again.";
+/** Returns the hint for an error whose reason is not in `HINTS`. @param unchanged the text for an unchanged resource */
+function hintOf({ code }: ConnectError, { outcome }: FailureDetails, unchanged: string): string | undefined {
+  if (code !== Code.Unavailable || outcome === "unknown") return undefined;
+  return outcome === "not_made" ? `${unchanged}Try again.` : "Try again.";
 }
 
-/** Describes an error that did not come from the service, such as a network error or a response of a proxy. */
-function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "doubt"> {
+/** Returns whether a change may have been made although the service returned an error. */
+function isOutcomeUnknown({ code }: ConnectError, { reason, outcome }: FailureDetails): boolean {
+  // With this reason, the change was made. `HINTS` says so.
+  if (reason === "TOO_FEW_REPLICAS") return false;
+  return outcome === "unknown" || reason === "DEADLINE_EXCEEDED" || code === Code.Internal || code === Code.Unknown;
+}
+
+/**
+ * Describes an error that did not come from the service, such as a network error or a response of a proxy. `mayBeMade`
+ * is true if the service may have received the call.
+ */
+function unanswered(error: ConnectError): Pick<Failure, "message" | "hint"> & { readonly mayBeMade?: boolean } {
   const { code, rawMessage } = error;
-  const doubt = "The change may still have been made: check before you repeat it. Your input is still here.";
   if (code === Code.DeadlineExceeded)
-    return { message: "The service did not answer in time.", hint: "Try again later.", doubt };
-  if (code === Code.Canceled) return { message: "The call was canceled.", hint: undefined, doubt };
+    return { message: "The service did not answer in time.", hint: "Try again later.", mayBeMade: true };
+  if (code === Code.Canceled) return { message: "The call was canceled.", hint: undefined, mayBeMade: true };
   if (code === Code.Unimplemented)
     return {
       message: "The service does not have this call.",
-      hint: "The service may have been replaced by another release. Copy your input, then reload the page.",
+      hint: "The page and the service may have different releases. Copy your input, then reload the page.",
     };
   const [, status] = /^HTTP (\d{3})$/.exec(rawMessage) ?? [];
   if (status === "401" || status === "403")
     return {
       message: `A proxy refused the call with HTTP ${status}. The service did not receive the call.`,
-      hint: "The proxy may need its own sign-in: sign in to the proxy in another tab, then try again here.",
+      hint: "The proxy may require its own sign-in. In another tab, sign in to the proxy. Then try again here.",
     };
   if (status !== undefined)
     return {
-      message: `A proxy answered with HTTP ${status} instead of the service. The service may be overloaded or restarting.`,
+      message: `A proxy answered with HTTP ${status}. The service may be overloaded or restarting.`,
       hint: againText(error),
-      doubt,
+      mayBeMade: true,
     };
   // The error message of the browser can help the user to find the cause.
   return {
     message: `The service could not be reached: ${rawMessage}.`,
     hint: "The service may be restarting, or the network may be down. Check that the service is running, then try again later.",
-    doubt,
+    mayBeMade: true,
   };
 }
