@@ -139,7 +139,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await enter(field, "ugk_nobodys");
     await alerts("not_found, API_TOKEN_NOT_FOUND");
     await enter(field, leaked.token);
-    await says("Found. The pasted text is forgotten.");
+    await says("Found the API token. The page no longer contains the pasted text.");
     expect(await page.getByLabel(field).inputValue()).toBe("");
     expect(await contentOf(page)).not.toContain(leaked.token);
     await page.getByRole("definition").filter({ hasText: env() }).waitFor();
@@ -230,7 +230,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     expect(await events.count()).toBe(2);
     await checkViews("audit followed");
     await press("button", "Stop following");
-    await page.getByRole("table", { name: "Events of this filter" }).waitFor();
+    await page.getByRole("table", { name: "Events that match the filter" }).waitFor();
     await press("link", first);
     await page.getByText("No API token of this environment has this id.").waitFor();
 

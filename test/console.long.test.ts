@@ -305,7 +305,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor({ state: "detached" });
     const isFiltered = async () => (await page.getByLabel("User group", { exact: true }).inputValue()) === "it's acme";
     await press("link", "Its audit events");
-    const renamed = page.getByRole("table", { name: "Events of this filter" }).getByRole("row");
+    const renamed = page.getByRole("table", { name: "Events that match the filter" }).getByRole("row");
     await renamed.filter({ hasText: "UpdateUserGroup" }).first().waitFor();
     expect(await isFiltered()).toBe(true);
     await press("link", "Audit");

@@ -24,7 +24,7 @@ export function Shell() {
         // The address selects the page, and a link to the heading would change the address. So this is a button.
         onClick={focusHeading}
       >
-        Skip to the page
+        Skip the navigation
       </button>
       {current && <SideBar />}
       <div class={current ? "page" : "page entry"}>
@@ -186,7 +186,8 @@ function CurrentPage() {
     return (
       <Page title={found.link ?? "Environment"}>
         <p class="note">
-          ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose an environment</a> first.
+          ADMIN_TOKEN is valid in all environments. To see this page,{" "}
+          <a href={hrefOf("environments")}>choose an environment</a>.
         </p>
       </Page>
     );
@@ -205,7 +206,7 @@ function OtherEnvironment({ own, name }: { readonly own: string; readonly name: 
   return (
     <Page title="Another environment">
       <p>
-        The address names the environment {name}. This API token is bound to {own}.{" "}
+        The address names the environment {name}. You are signed in with an API token of {own}.{" "}
         <a href={hrefOf(path, rest)}>Show this page of {own}</a>
       </p>
     </Page>

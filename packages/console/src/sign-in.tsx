@@ -32,8 +32,8 @@ export function SignInAgain() {
   return (
     <Dialog title="Sign in again" onClose={close}>
       <p>
-        If the token has the same environment and role, the page keeps your input. Repeat the failed action after the
-        sign-in.
+        If the new token has the environment and the role of the old token, the page keeps your input. After the
+        sign-in, repeat the failed action.
       </p>
       <TokenForm onCancel={close} />
     </Dialog>

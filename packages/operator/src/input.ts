@@ -77,7 +77,7 @@ function parseLines(name: string, text: string): { [key: string]: string } {
 export function timeIn(label: string, text: string, sign: 1 | -1): Timestamp {
   const time = parseWhen(text, sign);
   if (time) return time;
-  const duration = `a duration ${sign > 0 ? "from" : "before"} now, such as 30d`;
+  const duration = `a duration such as 30d ${sign > 0 ? "from" : "before"} now`;
   const formats = `a time such as 2027-01-31T12:00:00Z, a calendar date such as 2027-01-31, or ${duration}`;
   throw new InvalidInput(`${label} must be ${formats}.`, label);
 }

@@ -48,7 +48,7 @@ export function Chart({ title, about, none, ...chart }: ChartProps) {
     >
       <p class="small">{about}</p>
       {!hasLines && (
-        <p class="chart-none">{ends.length > 0 ? none : "The service takes the first sample within ten seconds."}</p>
+        <p class="chart-none">{ends.length > 0 ? none : "The service stores the first sample within ten seconds."}</p>
       )}
       {hasLines && <Plot {...chart} title={title} key={lines.map(({ name }) => name).join("\n")} />}
       {hasLines && isTable && (
@@ -164,7 +164,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
       <figure
         class="chart"
         ref={place}
-        aria-label={`Chart of ${title}: arrow keys move through the samples`}
+        aria-label={`Chart of ${title}. The arrow keys move through the samples`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move through the samples
         tabIndex={0}
         onKeyDown={move}

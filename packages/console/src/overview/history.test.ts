@@ -16,7 +16,7 @@ import {
 
 const START = Date.parse("2027-01-31T12:00:00Z");
 
-/** Creates the sample that ends `i` sample lengths after `START`. */
+/** Creates the sample that ends `i` times ten seconds after `START`. */
 function sample(i: number, given: { calls?: number; errors?: { [reason: string]: number }; p99?: number } = {}) {
   const { p99, ...numbers } = given;
   return create(MetricsSampleSchema, {
@@ -33,7 +33,7 @@ describe("the lines of a chart", () => {
     sample(3, { calls: 5, errors: { B: 20 }, p99: 12.5 }),
   ];
 
-  it("show rates per second, gaps for missing durations, and each error reason separately", () => {
+  it("are rates per second, durations with gaps for missing values, and one line for each error reason", () => {
     expect(rateLine("calls", samples, ({ calls }) => calls).values).toEqual([2, 0, 0.5]);
     expect(durationLine("p99", samples, ({ p99 }) => p99).values).toEqual([4, null, 12.5]);
     expect(linesByName(samples, ({ errors }) => errors)).toEqual([
@@ -43,7 +43,7 @@ describe("the lines of a chart", () => {
     expect(linesByName(samples, () => undefined)).toEqual([]);
   });
 
-  it("end with one line for the sum of the less frequent names", () => {
+  it("are at most six, because the last line is the sum of all rarer names", () => {
     const errors = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`R${i}`, 90 - i * 10]));
     const lines = linesByName([sample(1, { errors })], (each) => each.errors);
     expect(lines.map(({ name }) => name)).toEqual(["R0", "R1", "R2", "R3", "R4", "4 others"]);
@@ -52,7 +52,7 @@ describe("the lines of a chart", () => {
     expect(linesByName([sample(1, { errors: six })], (each) => each.errors)).toHaveLength(6);
   });
 
-  it("have a table with the mean of each minute, the latest minute first", () => {
+  it("are summarized by minutesOf as the mean of each minute, with the latest minute first", () => {
     const many = Array.from({ length: 8 }, (_, i) => sample(i + 1, { calls: i < 6 ? 60 : 120 }));
     const lines = [rateLine("calls", many, ({ calls }) => calls), durationLine("p99", many, ({ p99 }) => p99)];
     const minutes = minutesOf(many.map(endOf), lines);
@@ -63,7 +63,7 @@ describe("the lines of a chart", () => {
   });
 });
 
-it("lastMinute summarizes the last six samples", () => {
+it("lastMinute summarizes only the last six samples", () => {
   const samples = Array.from({ length: 9 }, (_, i) =>
     sample(i, { calls: i < 3 ? 1000 : 10, errors: i === 8 ? { A: 6 } : {}, p99: i === 4 ? 50 : 5 }),
   );

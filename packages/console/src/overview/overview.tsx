@@ -64,7 +64,7 @@ export function OverviewPage({ params }: { readonly params: Params }) {
       {hour?.isOther && (
         <p class="note">
           Another process has answered: the service was restarted, or several processes share this address. The charts
-          show only the samples of this process. To see all processes, use a monitoring system.
+          show only the samples of the process that answered last. To see all processes, use a monitoring system.
         </p>
       )}
       {!hour && error === undefined && (
@@ -172,7 +172,7 @@ function chartsOfCalls(samples: Hour["samples"]): readonly ChartContent[] {
     },
     {
       title: "Errors",
-      about: "Failed calls per second, by the reason of the error.",
+      about: "Failed calls per second, by error reason.",
       lines: linesByName(samples, ({ errors }) => errors),
       textOf: numberText,
       none: "No call failed in the last hour.",
@@ -186,7 +186,7 @@ function chartsOfService(samples: Hour["samples"]): readonly ChartContent[] {
   return [
     {
       title: "Queue and refusals",
-      about: "Calls in the queue of a busy worker, and calls per second that had to wait or were refused.",
+      about: "Calls that wait in the queues of busy workers, and calls per second that waited or were refused.",
       lines: [
         { name: "waiting now", values: samples.map(({ service }) => service?.queueLength ?? null) },
         rateLine("waited, per second", samples, ({ service }) => service?.queuedCalls ?? 0),
@@ -196,14 +196,14 @@ function chartsOfService(samples: Hour["samples"]): readonly ChartContent[] {
     },
     {
       title: "Redis round trips",
-      about: "Round trips per second, by operation.",
+      about: "Round trips to Redis per second, by operation.",
       lines: linesByName(samples, ({ service }) => service && { ...service.redisRoundTrips, ...failedTrips(service) }),
       textOf: numberText,
-      none: "There were no round trips in the last hour.",
+      none: "There were no round trips to Redis in the last hour.",
     },
     {
       title: "Redis durations",
-      about: "Median and 99th percentile of round trips. Values above 2.5 s appear as 2.5 s.",
+      about: "Median and 99th percentile of round trips to Redis. Values above 2.5 s appear as 2.5 s.",
       lines: [
         durationLine("p50", samples, ({ service }) => service?.redisP50),
         durationLine("p99", samples, ({ service }) => service?.redisP99),
@@ -269,7 +269,7 @@ function Sums({ hour: { methods, environments } }: { readonly hour: Hour }) {
       {environments.length > 0 && (
         <Section title="By environment">
           <Table
-            caption="Calls of the last hour by environment, without calls of ADMIN_TOKEN and of unknown callers"
+            caption="Calls of the last hour by environment, without calls with ADMIN_TOKEN and calls of unknown callers"
             items={environments}
             keyOf={({ environment }) => (environment ? formatEnvironmentName(environment) : "")}
             columns={[

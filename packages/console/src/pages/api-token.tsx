@@ -60,14 +60,16 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
       {!answer.value && answer.isBusy && <Skeleton />}
       {answer.value && !apiToken && (
         <p class="note">
-          No API token of this environment has this id. The API token was revoked, has expired, or is defined in
-          API_TOKENS.
+          No API token of this environment has this id. The API token may have been revoked, may have expired, or may be
+          defined in the setting API_TOKENS.
         </p>
       )}
       {acting && (
         <>
           {id === caller.apiTokenId && (
-            <p class="note">You are signed in with this API token. After you rotate or revoke it, sign in again.</p>
+            <p class="note">
+              You are signed in with this API token. After you rotate or revoke the API token, sign in again.
+            </p>
           )}
           <section class="card">
             <MessageFacts schema={ApiTokenSchema} message={acting.apiToken} />
@@ -123,7 +125,7 @@ function Update({ apiToken, again, onClose }: Acting & Closable) {
       <TextField label="Name" {...field("name")} />
       <TextField
         label="Expires"
-        hint="A time, a date, a duration from now such as 90d, or never."
+        hint="A time, a date, a duration such as 90d from now, or never."
         {...field("expires")}
       />
     </ChangeDialog>
@@ -138,7 +140,7 @@ function Rotate({ apiToken: { id }, again, onClose }: Acting & Closable) {
     showSecret({
       title: `The new secret of the API token ${id}`,
       token,
-      lost: "The service does not store the secret. If you lose it, rotate the API token again.",
+      lost: "The service does not store the secret. If you lose the secret, rotate the API token again.",
     });
     again();
     return `Rotated the API token ${id}. The new secret is shown only once.`;
@@ -165,7 +167,7 @@ function Revoke({ apiToken: { id, displayName, role } }: Acting) {
     const { revokedCount } = await admin.revokeApiToken({ environment, apiTokenId: id, revokeIssued: issued });
     const done = `Revoked ${countText(revokedCount, "API token")}.`;
     if (isOwn) {
-      signOut(`${done} You were signed in with ${id}.`);
+      signOut(`${done} You are signed out, because you were signed in with ${id}.`);
       return undefined;
     }
     go(hrefOf("tokens", { env }), true);
@@ -177,7 +179,7 @@ function Revoke({ apiToken: { id, displayName, role } }: Acting) {
       label="Revoke"
       title="Revoke an API token"
       id={id}
-      consequence={`This permanently revokes the API token ${id} (${displayName}). Its bearers can no longer call the service.${isOwn ? " You are signed in with this API token." : ""}`}
+      consequence={`This permanently revokes the API token ${id} (${displayName}). Back ends that use this API token can no longer call the service.${isOwn ? " You are signed in with this API token." : ""}`}
       button="Revoke it"
       command={{ command: "token revoke", options: { issued }, args: [id], env }}
       onConfirm={revoke}

@@ -29,8 +29,8 @@ export function ApiTokensPage({ params }: { readonly params: Params }) {
   return (
     <Page title="API tokens">
       <p class="note">
-        ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose an environment</a> to list
-        and create its API tokens.
+        ADMIN_TOKEN is valid in all environments. To list and create API tokens,{" "}
+        <a href={hrefOf("environments")}>choose an environment</a>.
       </p>
       <Lookup />
     </Page>
@@ -103,7 +103,7 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
   const { name, role, expires } = values;
   const create = async () => {
     if (name.trim() === "")
-      throw new InvalidInput("Give the API token a name, such as the back end that will use it.", "Name");
+      throw new InvalidInput("Give the API token a name, such as the name of the back end.", "Name");
     const { apiToken, token } = await admin.createApiToken({
       environment,
       displayName: name,
@@ -113,7 +113,7 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
     showSecret({
       title: `The API token ${name}`,
       token,
-      lost: `The service does not store the secret. If you lose it, rotate ${apiToken?.id}.`,
+      lost: `The service does not store the secret. If you lose the secret, rotate the API token ${apiToken?.id}.`,
     });
     onMade();
     return `Created the API token ${name}. The secret is shown only once.`;
@@ -127,7 +127,7 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
       onConfirm={create}
       onClose={onClose}
     >
-      <TextField label="Name" hint="A name for people, such as the back end that will use it." {...field("name")} />
+      <TextField label="Name" hint="A name for people, such as the name of the back end." {...field("name")} />
       <SelectField
         label="Role"
         {...field("role")}
@@ -135,7 +135,7 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
       />
       <TextField
         label="Expires"
-        hint="A time, a date, or a duration from now such as 90d. Empty: the expiry time of the token that you signed in with."
+        hint="A time, a date, or a duration such as 90d from now. If empty, the API token expires at the same time as the token that you signed in with."
         {...field("expires")}
       />
     </ChangeDialog>
@@ -159,14 +159,14 @@ function Lookup() {
     setFound(await admin.lookupApiToken({ token: given }));
     // The text may be a valid secret, so the page does not keep the text.
     setText("");
-    return "Found. The pasted text is forgotten.";
+    return "Found the API token. The page no longer contains the pasted text.";
   };
   return (
     <Section title="Look up an API token">
       <Form label="Look up an API token" submit="Look up" isRead act={lookUp}>
         <TextField
           label="An API token, or its id"
-          hint="Paste a leaked secret to find its API token, even an API token that is defined in the settings. The service neither logs nor stores the secret."
+          hint="Paste a leaked secret to find its API token. The lookup also finds API tokens in the settings of the service. The service does not log or store the secret."
           type="password"
           value={text}
           onValue={setText}

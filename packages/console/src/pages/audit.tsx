@@ -23,10 +23,13 @@ import { useSession } from "../session/session.ts";
 /** The filters of the audit trail. The key is the name of the URL parameter and of the option of `ugs audit`. */
 const FILTERS = {
   group: { label: "User group", hint: "The id of a user group, even of a deleted group." },
-  actor: { label: "Done by", hint: "The id of an API token, root, or service." },
+  actor: { label: "Done by", hint: "The id of an API token, root for ADMIN_TOKEN, or service for the service itself." },
   method: { label: "Method", hint: "The RPC, such as UpdateUserGroup." },
-  since: { label: "Since", hint: "A time, a date, or a duration ago such as 1h." },
-  until: { label: "Until", hint: "A time, as for Since. Not used while following." },
+  since: { label: "Since", hint: "A time, a date, or a duration such as 1h before now." },
+  until: {
+    label: "Until",
+    hint: "In the same form as Since. The page ignores this filter while it follows new events.",
+  },
 } as const;
 
 type FilterName = keyof typeof FILTERS;
@@ -114,7 +117,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
     <ListTable
       list={list}
       none={isFiltered ? "No event matches the filter." : "There are no events yet."}
-      caption={isFiltered ? "Events of this filter, newest first" : "All events, newest first"}
+      caption={isFiltered ? "Events that match the filter, newest first" : "All events, newest first"}
       keyOf={({ id }) => id}
       columns={columnsOf(env)}
     />
@@ -146,7 +149,7 @@ function Followed({ filters }: { readonly filters: Filters }) {
       });
       const found = await follower.current.next(signal);
       signal.throwIfAborted();
-      if (before.error !== undefined) announce("The service is back.");
+      if (before.error !== undefined) announce("The service answers again.");
       if (before.value && found.length > 0) announce(countText(found.length, "new event"));
       return [...found, ...(before.value ?? [])].slice(0, MAX_EVENTS);
     },

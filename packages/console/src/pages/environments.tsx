@@ -44,7 +44,7 @@ function All() {
       <section class="card">
         <ListTable
           list={list}
-          none="There are no environments yet. An environment holds user groups and API tokens."
+          none="There are no environments yet. An environment contains user groups and API tokens."
           create={create}
           caption="All environments"
           keyOf={formatEnvironmentName}
@@ -95,7 +95,7 @@ function Own() {
         <CommandLine command="env get" />
       </section>
       <p class="note">
-        This API token may act on its own environment only. ADMIN_TOKEN can list, create and delete environments.
+        This API token gives access only to its own environment. ADMIN_TOKEN can list, create and delete environments.
       </p>
     </Page>
   );
@@ -115,14 +115,14 @@ function Delete({
       const request = { environment: { name, tag }, force };
       const { done, remainingUserGroups } = await admin.deleteEnvironment(request);
       if (done) return `Deleted the environment ${id}.`;
-      announce(`${countText(remainingUserGroups, "user group")} left`);
+      announce(`${countText(remainingUserGroups, "user group")} left to delete`);
     }
   };
   return (
     <ChangeDialog
       title="Delete an environment"
       id={id}
-      consequence={`This permanently deletes the environment ${id}, and revokes its API tokens and user group tokens. The audit trail of the environment stays.`}
+      consequence={`This permanently deletes the environment ${id}, and revokes its API tokens and user group tokens. The service keeps the audit trail of the environment.`}
       button="Delete it"
       command={{ command: "env delete", options: { force }, args: [id] }}
       onConfirm={deleteAll}

@@ -77,16 +77,16 @@ export function GroupFieldset({
 
 const MAP_HINT = (
   <>
-    One entry per line, in the form <code>SCHEMA=SOURCE</code>, or a JSON object. Empty: no entries.
+    One entry per line, in the form <code>SCHEMA=SOURCE</code>, or a JSON object. If empty, the group has no mapping.
   </>
 );
 
 const TIME_HINT =
-  "The group is suspended from this time on. Write a time, a date, or a duration from now such as 14d. Empty: the group does not expire.";
+  "The service suspends the group at this time. Write a time, a date, or a duration such as 14d from now. If empty, the group does not expire.";
 
 const JSON_HINT = (
   <>
-    A JSON object, such as <code>{'{"plan": "gold"}'}</code>. Empty: no properties.
+    A JSON object, such as <code>{'{"plan": "gold"}'}</code>. If empty, the group has no properties.
   </>
 );
 
@@ -98,7 +98,7 @@ const JSON_HINT = (
 export function EnvironmentTokenNote({ what }: { readonly what: string }) {
   return (
     <p class="note">
-      ADMIN_TOKEN has no environment of its own. To {what}, sign in with an API token of role admin of this environment.
+      To {what}, sign in with an API token of this environment with the role admin. ADMIN_TOKEN cannot do this.
     </p>
   );
 }

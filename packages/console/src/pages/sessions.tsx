@@ -24,7 +24,7 @@ export function SessionsPage({ params }: { readonly params: Params }) {
   );
 }
 
-const UNTIL = "A back end that verifies sessions by itself accepts each session until the session expires.";
+const UNTIL = "A back end that verifies sessions by itself accepts a revoked session until the session expires.";
 
 function Ending({ params }: { readonly params: Params }) {
   const { admin, environment, env } = useSession();
@@ -55,7 +55,7 @@ function Ending({ params }: { readonly params: Params }) {
           <TextField label="User group" hint="The id of the user group." value={group} onValue={setGroup} />
           <TextField
             label="Viewer"
-            hint="The viewer_id of the sessions. Empty: all viewers."
+            hint="The viewer_id of the sessions. If empty, the sessions of all viewers are revoked."
             value={viewer}
             onValue={setViewer}
           />
@@ -87,7 +87,7 @@ function SigningKeys() {
     <Section title="Signing keys">
       <ListTable
         list={list}
-        none="There are no keys yet: the first viewer session creates them."
+        none="There are no keys yet. The service creates the first keys with the first viewer session."
         caption="The keys that sign viewer sessions"
         keyOf={({ id }) => id}
         columns={[
@@ -116,7 +116,7 @@ function Rotate({ again }: { readonly again: () => void }) {
   const end = async () => {
     await admin.rotateSigningKey({ environment, endSessions: true });
     again();
-    return `Revoked the viewer sessions of ${id}. A back end that verifies sessions by itself accepts these sessions until it reads the new keys, 10 minutes at most.`;
+    return `Revoked the viewer sessions of ${id}. A back end that verifies sessions by itself reads the new keys within 10 minutes. Until then, the back end accepts the old sessions.`;
   };
   return (
     <>

@@ -76,7 +76,7 @@ export function StartPage() {
             waiting={isRoot ? "Create an environment, or choose one in the side bar." : ""}
           >
             <p>
-              An environment holds user groups and API tokens. Use one environment for production, and another
+              An environment contains user groups and API tokens. Use one environment for production, and another
               environment for tests.
             </p>
             {isRoot && (
@@ -98,8 +98,8 @@ export function StartPage() {
                 waiting="No API token exists."
               >
                 <p>
-                  Choose the role manage. Then store the token where your back end runs: the next steps read it from{" "}
-                  <code>API_TOKEN</code>.
+                  Choose the role manage. Then store the token where your back end runs. The programs of the next steps
+                  read the token from the environment variable <code>API_TOKEN</code>.
                 </p>
                 <DialogButton label="New API token" icon={Plus}>
                   {(close) => <CreateApiToken onMade={() => {}} onClose={close} />}
@@ -126,7 +126,9 @@ export function StartPage() {
                 done={value.hasSession && "A viewer session was created."}
                 waiting="No viewer session was created."
               >
-                <p>A viewer session is for one person who is logged in. Your page holds the session, not a token.</p>
+                <p>
+                  A viewer session is for one person who is logged in. Give your page the session, and never a token.
+                </p>
                 <Snippets label="Create a viewer session" programs={sessionPrograms(value.group ?? "acme")} />
               </Step>
               <Step
@@ -134,7 +136,7 @@ export function StartPage() {
                 done={value.isDelivered && "A message was delivered."}
                 waiting={value.webhook ? "The webhook exists, but has delivered nothing." : "No webhook exists."}
               >
-                <p>The service posts each change to an HTTPS URL of yours.</p>
+                <p>The service sends each change to an HTTPS URL of your back end.</p>
                 {value.webhook ? (
                   <a href={hrefOf("webhook", { env, id: value.webhook })}>Send a test</a>
                 ) : (
@@ -203,7 +205,7 @@ export function Invitation() {
       <div class="card-heading">
         <div>
           <h2>Get started</h2>
-          <p>This service has no user group yet. Five steps lead to the first user group and webhook.</p>
+          <p>There are no user groups yet. Five steps lead to the first user group and the first webhook.</p>
         </div>
         <a class="button" href={hrefOf("start", { env: value.env })}>
           Show the steps

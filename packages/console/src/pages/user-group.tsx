@@ -83,8 +83,8 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
               actions={<a href={hrefOf("sessions", { env, group: id })}>Revoke its viewer sessions</a>}
             >
               <p>
-                Your back end creates a session for each viewer. Your page holds the session, not a token. Set{" "}
-                <code>API_TOKEN</code> to an API token of role manage.
+                Your back end creates a session for each viewer. Give your page the session, and never a token. The
+                program reads an API token of role manage from the environment variable <code>API_TOKEN</code>.
               </p>
               <Snippets label="Create a viewer session" programs={sessionPrograms(id)} />
             </Section>
@@ -110,7 +110,9 @@ function Timeline({ group: { providedId: id, etag } }: { readonly group: UserGro
     <Section title="Timeline" actions={<a href={hrefOf("audit", { env, group: id })}>Its audit events</a>}>
       <FailureBox error={error} again={again} />
       {!value && error === undefined && <Skeleton />}
-      {value?.length === 0 && <p>No event is stored. Events are kept for AUDIT_RETENTION.</p>}
+      {value?.length === 0 && (
+        <p>There are no events. The service deletes events that are older than AUDIT_RETENTION.</p>
+      )}
       <ol class="timeline">
         {value?.map(({ id: eventId, method, changedFields, createTime, actorId, actorDisplayName }) => (
           <li key={eventId}>
@@ -199,7 +201,7 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
     showSecret({
       title: `The new token of the user group ${id}`,
       token,
-      lost: "If you lose the token, rotate it again.",
+      lost: "If you lose the token, rotate the token again.",
     });
     await again();
     return `Rotated the token of the user group ${id}.`;
@@ -235,7 +237,7 @@ function Suspend({ group: { providedId: id }, again, onClose }: Acting & Closabl
     <ChangeDialog
       title="Suspend a user group"
       id={id}
-      consequence={`Dashboards of the user group ${id} show nothing from now on. The token and all values of the group stay as they are.`}
+      consequence={`Dashboards of the user group ${id} show nothing during the suspension. The token and all values of the group stay as they are.`}
       button="Suspend it"
       command={{ command: "group suspend", options: { reason, message, until }, args: [id], env }}
       onConfirm={suspend}
@@ -245,7 +247,7 @@ function Suspend({ group: { providedId: id }, again, onClose }: Acting & Closabl
       <TextField label="Message" hint="The page can show this message to viewers." {...field("message")} />
       <TextField
         label={UNTIL}
-        hint="A time, a date, or a duration from now such as 7d. Empty: until somebody resumes the group."
+        hint="A time, a date, or a duration such as 7d from now. If empty, the suspension lasts until somebody resumes the group."
         {...field("until")}
       />
     </ChangeDialog>

@@ -21,7 +21,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
   const prefix = params["prefix"] ?? "";
   const [typed, setTyped] = useTyped(prefix);
   const list = useList<UserGroupInfo>(`groups ${prefix}`, "user group", async (pageToken, signal) => {
-    // The first page is small, so that it appears soon.
+    // The first page of the list is small, so that the user sees it soon.
     const request = { environment, providedIdPrefix: prefix, pageToken, pageSize: pageToken === "" ? 100 : 1000 };
     const { userGroups, nextPageToken } = await admin.listUserGroups(request, { signal });
     return { items: userGroups, nextPageToken };
@@ -85,7 +85,11 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
       throw new InvalidInput(`The user group ${id} exists already. This group was not changed.`, "Id");
     const { token, suspension } = userGroup;
     if (!suspension)
-      showSecret({ title: `The token of the user group ${id}`, token, lost: "If you lose the token, rotate it." });
+      showSecret({
+        title: `The token of the user group ${id}`,
+        token,
+        lost: "If you lose the token, rotate the token.",
+      });
     onMade();
     return suspension
       ? `Created the user group ${id}. This group has expired already.`
@@ -102,11 +106,11 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
     >
       <TextField
         label="Id"
-        hint="The id of the user group in your back end. This id cannot be changed."
+        hint="The id of the user group in your back end. You cannot change the id later."
         value={id}
         onValue={setId}
       />
-      <GroupFieldset field={field} hints={{ name: "Empty: the id." }} />
+      <GroupFieldset field={field} hints={{ name: "If empty, the name is the id." }} />
     </ChangeDialog>
   );
 }

@@ -113,7 +113,8 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
   return (
     <p class="note">
       The webhook is {stateText(webhook)}. Events since {timeText(since)} may be undelivered.{" "}
-      {state === State.DISABLED && "These events wait until you enable the webhook, for AUDIT_RETENTION at most."}
+      {state === State.DISABLED &&
+        "These events wait until you enable the webhook. The service deletes events that are older than AUDIT_RETENTION."}
       {state === State.FAILED &&
         "Repair the endpoint, send a test, then enable the webhook. The service then delivers the events that are not older than AUDIT_RETENTION."}
       {state === State.SECRET_UNREADABLE &&
@@ -138,7 +139,7 @@ function Actions(acting: Acting) {
     await admin.updateWebhook({ environment, webhookId: id, enabled: !isOn, updateMask });
     again();
     return isOn
-      ? `Disabled the webhook ${id}. Its events wait for AUDIT_RETENTION at most.`
+      ? `Disabled the webhook ${id}. Its events wait until you enable the webhook. The service deletes events that are older than AUDIT_RETENTION.`
       : `Enabled the webhook ${id}. The service now delivers the waiting events.`;
   });
   return (
@@ -230,7 +231,7 @@ function Redeliver({ webhook: { id }, again, onClose }: Acting & Closable) {
     >
       <TextField
         label="Since"
-        hint="A time, a date, or a duration ago such as 1h. All events since then are sent again, with the same ids. Events older than AUDIT_RETENTION no longer exist."
+        hint="A time, a date, or a duration such as 1h before now. The service sends the stored events since this time again, with the same ids. The service stores events for AUDIT_RETENTION."
         value={since}
         onValue={setSince}
       />
@@ -247,7 +248,7 @@ function RotateSecret({ webhook: { id }, again }: Acting) {
       title: `The new secret of the webhook ${id}`,
       token: secret,
       noun: "secret",
-      lost: "For 24 hours, messages are signed with both the old and the new secret. The new secret is not shown again. If you lose it, rotate the secret again.",
+      lost: "For 24 hours, messages are signed with both the old and the new secret. The new secret is not shown again. If you lose the new secret, rotate the secret again.",
     });
     again();
     return `Rotated the secret of the webhook ${id}. The new secret is shown only once.`;

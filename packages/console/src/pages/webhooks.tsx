@@ -29,7 +29,7 @@ export function WebhooksPage() {
       <section class="card">
         <ListTable
           list={{ items: value?.webhooks, isBusy, error, again }}
-          none="There are no webhooks yet. A webhook receives the events of this environment by HTTPS."
+          none="There are no webhooks yet. A webhook sends the events of this environment to an HTTPS URL."
           create={create}
           caption="All webhooks"
           keyOf={({ id }) => id}
@@ -66,7 +66,7 @@ export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void
       title: `The secret of the webhook ${displayName}`,
       token: secret,
       noun: "secret",
-      lost: `The receiver verifies messages with this secret. The secret is not shown again. If you lose it, rotate the secret of ${webhook?.id}.`,
+      lost: `The receiver verifies messages with this secret. The secret is not shown again. If you lose the secret, rotate the secret of the webhook ${webhook?.id}.`,
     });
     onDone();
     return `Created the webhook ${displayName}. The secret is shown only once.`;

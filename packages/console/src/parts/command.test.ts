@@ -13,6 +13,6 @@ it.each([
   [{ command: "group get", args: ["it's a group; rm -rf ~"] }, `ugs group get 'it'\\''s a group; rm -rf ~'`],
   [{ command: "group get", args: ["-x"], env: "a" }, "ugs group get --env a -- -x"],
   [{ command: "group get", args: ["é"] }, "ugs group get 'é'"],
-])("commandText formats a command for a shell: %j", (props, text) => {
+])("commandText quotes and orders the words of a command for a shell: %j", (props, text) => {
   expect(commandText(props)).toBe(text);
 });

@@ -44,7 +44,7 @@ export function RotationDialog({
     >
       <TextField
         label={FIELD}
-        hint="How long the old token stays valid, such as 1h, at most 30d. With 0s, the old token is revoked at once."
+        hint="The time for which the old token stays valid, such as 1h. The maximum is 30d. With 0s, the service revokes the old token at once."
         value={typed}
         onValue={setTyped}
       />

@@ -32,7 +32,7 @@ export function SecretDialog({
     announce(
       isDone
         ? `Copied the ${noun}.`
-        : `The browser does not allow this page to copy. The ${noun} is selected: copy it.`,
+        : `The browser does not allow this page to copy. The ${noun} is selected. Copy the ${noun} with the keyboard.`,
     );
   };
   const keep = () =>

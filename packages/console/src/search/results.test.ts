@@ -6,7 +6,7 @@ import { EnvironmentNameSchema, EnvironmentSchema } from "../../../../gen/usergr
 import { environmentsOf } from "../../../operator/src/pages.ts";
 import { environmentsWith, findGroups } from "./results.ts";
 
-it("the search finds an environment on the last page of the list", async () => {
+it("environmentsOf reads all pages, so that environmentsWith finds an environment on the last page", async () => {
   const names = Array.from({ length: 2500 }, (_, i) => `customer-${i}`);
   const transport = createRouterTransport(({ rpc }) => {
     rpc(AdminService.method.listEnvironments, ({ pageSize, pageToken }) => {
@@ -25,7 +25,7 @@ it("the search finds an environment on the last page of the list", async () => {
 it.each([
   [20, false],
   [21, true],
-])("findGroups reads at most 20 pages of names: with %i pages, isCut is %s", async (pages, isCut) => {
+])("findGroups reads at most 20 pages of a search by name: with %i pages, isCut is %s", async (pages, isCut) => {
   const transport = createRouterTransport(({ rpc }) => {
     rpc(AdminService.method.listUserGroups, ({ nameContains, pageToken }) => {
       if (nameContains === "") return { userGroups: [{ providedId: "acme" }], nextPageToken: "" };

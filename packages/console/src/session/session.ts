@@ -42,7 +42,7 @@ const IDLE_MS = 15 * 60_000;
  */
 export async function signIn(token: string): Promise<void> {
   // Tokens contain only these characters. Other characters are not allowed in a header.
-  if (!/^[\x21-\x7e]+$/.test(token)) throw new InvalidInput("A token has no spaces, and ASCII characters only.");
+  if (!/^[\x21-\x7e]+$/.test(token)) throw new InvalidInput("A token contains no spaces, and only ASCII characters.");
   const mine = new AbortController();
   ending = mine;
   const clients = openClients(token, mine.signal);
@@ -101,7 +101,7 @@ export function watchActs(): void {
     );
   document.addEventListener("visibilitychange", requireActs);
   // When the user leaves, the browser may keep the page in memory. The Back button would then show the session again.
-  addEventListener("pagehide", () => signOut("You were signed out because the page was left."));
+  addEventListener("pagehide", () => signOut("You were signed out because you left the page."));
   setInterval(requireActs, 1000);
 }
 

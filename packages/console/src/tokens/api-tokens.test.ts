@@ -26,16 +26,14 @@ const TOKENS = [
 
 const idsIn = (order: string) => inOrder(TOKENS, order).map(({ id }) => id);
 
-it("API tokens are sorted by expiry time, last use or age", () => {
+it("inOrder sorts API tokens by expiry time, last use or creation time, and any other order means expiry time", () => {
   expect(idsIn("expires")).toEqual(["d", "b", "a", "c"]);
   expect(idsIn("unused")).toEqual(["c", "b", "d", "a"]);
   expect(idsIn("newest")).toEqual(["d", "b", "c", "a"]);
   for (const named of ["an unknown order", "constructor", "__proto__"]) expect(idsIn(named)).toEqual(idsIn("expires"));
 });
 
-it("the summary contains the API token that expires first, and the number of unused API tokens", () => {
-  expect(summaryOf(TOKENS)).toBe(
-    "4 API tokens; the first expires at 1970-01-31 00:00:00Z: name of d; 2 of them never used.",
-  );
+it("summaryOf names the API token that expires first, and counts the unused API tokens", () => {
+  expect(summaryOf(TOKENS)).toBe("4 API tokens; the first expires at 1970-01-31 00:00:00Z: name of d; never used: 2.");
   expect(summaryOf([token("a", 1, { used: 2 })])).toBe("1 API token; none expires; all were used.");
 });

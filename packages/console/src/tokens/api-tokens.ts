@@ -3,11 +3,11 @@ import type { ApiToken } from "../../../../gen/usergroup/admin/v1/api_token_pb.t
 import { timeText } from "../../../operator/src/times.ts";
 import { countText } from "../../../operator/src/words.ts";
 
-/** The permissions of each role. */
+/** The permissions of each role. A role also has the permissions of the roles before it. */
 export const ROLES: { readonly [role: string]: string } = {
-  resolve: "resolve user group tokens and viewer sessions",
-  read: "also read user groups and their tokens",
-  manage: "also create and change user groups and viewer sessions. For back ends",
+  resolve: "resolve user group tokens and viewer sessions, and create sessions with a user group token",
+  read: "also read user groups and their tokens, and create sessions with a group id",
+  manage: "also create and change user groups. For back ends",
   admin: "also administer the environment",
 };
 
@@ -17,7 +17,7 @@ function msOf(time: Timestamp | undefined, none: number): number {
 
 /** The sort orders of the list of API tokens. */
 export const ORDERS = {
-  expires: { words: "First to expire", of: ({ expireTime }: ApiToken) => msOf(expireTime, Number.MAX_VALUE) },
+  expires: { words: "Next to expire first", of: ({ expireTime }: ApiToken) => msOf(expireTime, Number.MAX_VALUE) },
   unused: { words: "Never used, then least recently used", of: unusedSince },
   newest: { words: "Newest first", of: ({ createTime }: ApiToken) => -msOf(createTime, 0) },
 } as const;
@@ -47,5 +47,5 @@ export function summaryOf(tokens: readonly ApiToken[]): string {
     ? `the first expires at ${timeText(first.expireTime)}: ${first.displayName}`
     : "none expires";
   const neverUsed = tokens.filter(({ lastUseTime }) => !lastUseTime).length;
-  return `${count}; ${ends}; ${neverUsed === 0 ? "all were used" : `${neverUsed} of them never used`}.`;
+  return `${count}; ${ends}; ${neverUsed === 0 ? "all were used" : `never used: ${neverUsed}`}.`;
 }

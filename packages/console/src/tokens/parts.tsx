@@ -26,8 +26,8 @@ export function LeakNote({ role, env }: { readonly role: Role; readonly env?: st
   return (
     <>
       <p class="note">
-        If this API token leaked: the role {enumText(RoleSchema, role)} can read the tokens of all user groups of the
-        environment. These tokens stay valid when you revoke the API token. Revoke these tokens as well:
+        The role {enumText(RoleSchema, role)} can read the tokens of all user groups of the environment. If this API
+        token has leaked, also revoke the user group tokens. A revocation of the API token does not revoke them:
       </p>
       <CommandLine command="group revoke" options={{ all: true }} env={env} />
     </>

@@ -16,7 +16,7 @@ export const NO_VALUES: WebhookValues = { displayName: "", url: "", isOfAllTypes
 /** Converts the values of the form to the fields of a request. @throws InvalidInput with the name of the field */
 export function fieldsIn({ displayName, url, isOfAllTypes, eventTypes }: WebhookValues) {
   if (displayName.trim() === "")
-    throw new InvalidInput("Give the webhook a name, such as the system that receives the events.", "Name");
+    throw new InvalidInput("Give the webhook a name, such as the name of the receiving system.", "Name");
   if (url.trim() === "") throw new InvalidInput("Give the URL that receives the events.", "URL");
   if (!isOfAllTypes && eventTypes.length === 0)
     throw new InvalidInput("Choose at least one event type, or all event types.");
@@ -34,12 +34,12 @@ export function WebhookFieldset({ field }: Pick<Fields<WebhookValues>, "field">)
     <>
       <TextField
         label="Name"
-        hint="A name for people, such as the system that receives the events."
+        hint="A name for people, such as the name of the receiving system."
         {...field("displayName")}
       />
       <TextField
         label="URL"
-        hint="The URL starts with https://, and its host has a public address. Callers of role admin can read the URL, so it must not contain a secret."
+        hint="The URL must start with https://, and its host must have a public address. Callers of role admin can read the URL, so the URL must not contain a secret."
         {...field("url")}
       />
       <CheckField label="All event types, including types of later releases" {...isOfAllTypes} />

@@ -12,13 +12,13 @@ import { outcomeText, redeliveryText, stateText, testText, undeliveredSince } fr
 const HOUR_MS = 3_600_000;
 const time = (hours: number) => timestampFromMs(hours * HOUR_MS);
 
-/** Creates a webhook. All events before 02:00 have been delivered. */
+/** Creates a webhook that has delivered all events before 02:00. */
 function webhook(values: { readonly state: State; readonly failedAttempts?: number }) {
   const failureStartTime = values.failedAttempts ? time(3) : undefined;
   return create(WebhookSchema, { ...values, deliveredTime: time(2), ...(failureStartTime && { failureStartTime }) });
 }
 
-it("undeliveredSince returns a time only for a disabled or failing webhook", () => {
+it("undeliveredSince returns a time only for a webhook that is disabled, or whose last delivery failed", () => {
   const working = webhook({ state: State.ENABLED });
   expect([stateText(working), undeliveredSince(working)]).toEqual(["enabled", undefined]);
   for (const [each, text] of [
@@ -30,7 +30,7 @@ it("undeliveredSince returns a time only for a disabled or failing webhook", () 
     expect([stateText(each), undeliveredSince(each)]).toEqual([text, time(2)]);
 });
 
-it("testText contains advice for every reason why the test message was not delivered", () => {
+it("testText contains advice for every outcome of a failed test", () => {
   const duration = durationFromMs(12);
   expect(testText({ outcome: Outcome.DELIVERED, httpStatus: 204, duration })).toBe(
     "Delivered the test: the endpoint answered 204 after 12 ms.",
@@ -47,17 +47,17 @@ it("testText contains advice for every reason why the test message was not deliv
   expect(testText(later)).toMatch(/failed.*See the documentation of webhooks\.$/);
 });
 
-it("outcomeText contains the HTTP status if the endpoint responded", () => {
+it("outcomeText contains the HTTP status only if the endpoint has responded", () => {
   expect(outcomeText({ outcome: Outcome.DELIVERED, httpStatus: 200 })).toBe("delivered, 200");
   expect(outcomeText({ outcome: Outcome.TIMEOUT, httpStatus: 0 })).toBe("no answer within 10 seconds");
 });
 
-it("redeliveryText contains 'again' only if the events were delivered before", () => {
+it("redeliveryText says 'again' only for events that were delivered before", () => {
   const enabled = webhook({ state: State.ENABLED });
   expect(redeliveryText(enabled, time(2))).toBe("The events since 1970-01-01 02:00:00Z are delivered again, in order.");
   expect(redeliveryText(enabled, time(5))).toBe("The events since 1970-01-01 02:00:00Z are delivered, in order.");
-  expect(redeliveryText(webhook({ state: State.SECRET_UNREADABLE }), time(2))).not.toContain("once you enable");
+  expect(redeliveryText(webhook({ state: State.SECRET_UNREADABLE }), time(2))).not.toContain("after you enable");
   expect(redeliveryText(webhook({ state: State.DISABLED }), time(2))).toBe(
-    "The events since 1970-01-01 02:00:00Z are delivered again, in order, once you enable the webhook.",
+    "The events since 1970-01-01 02:00:00Z are delivered again, in order, after you enable the webhook.",
   );
 });

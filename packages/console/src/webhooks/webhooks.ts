@@ -31,7 +31,7 @@ export function undeliveredSince({ state, failureStartTime, deliveredTime }: Web
 const FAILURES: { readonly [outcome in Outcome]?: readonly [why: string, whatToDo: string] } = {
   [Outcome.STATUS]: ["the endpoint answered", "See the log of the endpoint."],
   [Outcome.REDIRECT]: ["the endpoint answered with the redirect", "Set the URL to the target of the redirect."],
-  [Outcome.TIMEOUT]: ["no answer within 10 seconds", "Make the endpoint answer first, and process the event later."],
+  [Outcome.TIMEOUT]: ["no answer within 10 seconds", "Make the endpoint answer before it processes the event."],
   [Outcome.NAME]: ["DNS has no address for the host", "Check the URL."],
   [Outcome.ADDRESS]: [
     "the host has an address that is not public",
@@ -75,6 +75,6 @@ export function redeliveryText(webhook: Webhook, start: NonNullable<Webhook["del
   const { deliveredTime } = webhook;
   const isAhead = deliveredTime !== undefined && timestampMs(deliveredTime) < timestampMs(start);
   const from = isAhead ? deliveredTime : start;
-  const when = isEnabled(webhook) ? "" : ", once you enable the webhook";
+  const when = isEnabled(webhook) ? "" : ", after you enable the webhook";
   return `The events since ${timeText(from)} are delivered${isAhead ? "" : " again"}, in order${when}.`;
 }
