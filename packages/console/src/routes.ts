@@ -14,7 +14,7 @@ export interface Route {
   readonly params: Params;
 }
 
-/** The URL hash of the shown page. While the user is asked to confirm the loss of text, `location.hash` may differ. */
+/** The URL hash of the shown page. While `LeaveDialog` is open, `location.hash` may already name another page. */
 const hash = signal(location.hash);
 addEventListener("hashchange", follow);
 

@@ -53,7 +53,7 @@ it("AuditFollower does not read old events again, even if no new event matches t
   expect(startTimes).toEqual([undefined, 500, 600]);
 });
 
-it("AuditFollower misses no event if the trail was empty at first, and if a read fails", async () => {
+it("AuditFollower misses no event if the trail was empty at first, or if a read fails", async () => {
   const { add, failures, next } = newTrail();
   expect(await next()).toEqual([]);
   add(1);

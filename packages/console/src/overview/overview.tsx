@@ -43,8 +43,8 @@ export function OverviewPage({ params }: { readonly params: Params }) {
     },
     () => SAMPLE_SECONDS * 1000,
   );
-  // After a new selection, `hour` is undefined until the response arrives. The select field then uses the options of
-  // the last response.
+  // After a new selection, `hour` is undefined until the response arrives. In the meantime, the select field uses the
+  // options of the last response.
   const latest = useRef(hour);
   latest.current = hour ?? latest.current;
   const own = caller.environment && formatEnvironmentName(caller.environment);

@@ -23,12 +23,12 @@ import { useSession } from "../session/session.ts";
 /** The filters of the audit trail. The key is the name of the URL parameter and of the option of `ugs audit`. */
 const FILTERS = {
   group: { label: "User group", hint: "The id of a user group, even of a deleted group." },
-  actor: { label: "Done by", hint: "The id of an API token, root for ADMIN_TOKEN, or service for the service itself." },
+  actor: { label: "Done by", hint: "An API token id, root (ADMIN_TOKEN), or service." },
   method: { label: "Method", hint: "The RPC, such as UpdateUserGroup." },
   since: { label: "Since", hint: "A time, a date, or a duration such as 1h before now." },
   until: {
     label: "Until",
-    hint: "In the same form as Since. The page ignores this filter while it follows new events.",
+    hint: "As in Since. Ignored while you follow events.",
   },
 } as const;
 

@@ -55,7 +55,7 @@ function Ending({ params }: { readonly params: Params }) {
           <TextField label="User group" hint="The id of the user group." value={group} onValue={setGroup} />
           <TextField
             label="Viewer"
-            hint="The viewer_id of the sessions. If empty, the sessions of all viewers are revoked."
+            hint="The viewer_id of the sessions. If empty, all viewers."
             value={viewer}
             onValue={setViewer}
           />

@@ -3,7 +3,7 @@ import { quoted } from "../../../operator/src/input.ts";
 export interface CommandProps {
   /** The words of the command, such as `group rotate`. */
   readonly command: string;
-  /** The values by option name. An array adds the option once per text. Empty and false values add no option. */
+  /** The values by option name. An array adds the option once for each text. Empty and false values add no option. */
   readonly options?: { readonly [name: string]: string | boolean | readonly string[] | undefined };
   readonly args?: readonly (string | undefined)[];
   /** The value of `--env`. If undefined, the command uses the environment of the token. */

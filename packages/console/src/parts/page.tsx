@@ -29,7 +29,7 @@ export function Page({
   const [secret, showSecret] = useState<ShownSecret>();
   const heading = useRef<HTMLHeadingElement>(null);
   const whole = detail === undefined ? title : `${title} ${detail}`;
-  // A layout effect runs before the user can move the focus. An ordinary effect runs later than a layout effect.
+  // A layout effect runs before the user can move the focus. An ordinary effect could run after that.
   useLayoutEffect(() => {
     document.title = `${whole} – User Group Service`;
     heading.current?.focus();

@@ -26,8 +26,8 @@ export function LeakNote({ role, env }: { readonly role: Role; readonly env?: st
   return (
     <>
       <p class="note">
-        The role {enumText(RoleSchema, role)} can read the tokens of all user groups of the environment. If this API
-        token has leaked, also revoke the user group tokens. A revocation of the API token does not revoke them:
+        The role {enumText(RoleSchema, role)} can read the tokens of all user groups of the environment. These tokens
+        stay valid after you revoke the API token. If the API token has leaked, also revoke the user group tokens:
       </p>
       <CommandLine command="group revoke" options={{ all: true }} env={env} />
     </>
