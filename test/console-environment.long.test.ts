@@ -285,7 +285,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await enter(field, second.token);
     await says("You are signed in again.");
     expect(await name.inputValue()).toBe("Globex Corp.");
-    await page.getByRole("dialog").getByText("Somebody else changed these values").waitFor();
+    await page.getByRole("dialog").getByText("Somebody else has changed these values").waitFor();
     await press("button", "Save");
     await alert("Somebody else changed the user group in the meantime.").waitFor();
     await press("button", "Save");

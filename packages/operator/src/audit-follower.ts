@@ -51,9 +51,8 @@ export class AuditFollower {
   }
 
   /**
-   * The first call returns existing events. Each later call returns the events that are newer than the last successful
-   * call. So the next call after a failed call misses no event. The newest event comes first. Each event is returned
-   * once.
+   * The first call returns existing events. Each later call returns the events that were added after the last
+   * successful call, so a failed call loses no event. The newest event comes first. Each event is returned once.
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const { list, filter, shownFirst, maxEvents } = this.#options;

@@ -182,7 +182,7 @@ function Step({
 
 /**
  * `Invitation` shows nothing if at least this number of environments exists. The service itself creates up to two
- * environments. If more exist, a user has created an environment and needs no invitation.
+ * environments. If more environments exist, a user has created an environment and needs no invitation.
  */
 const MANY = 3;
 

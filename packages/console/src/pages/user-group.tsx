@@ -173,7 +173,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
       <GroupFieldset field={field} />
       {changedByOthers.length > 0 && (
         <div class="note">
-          <p>Somebody else changed these values since you opened this dialog. The new values:</p>
+          <p>Somebody else has changed these values since you opened this dialog. The new values are:</p>
           <Facts facts={changedByOthers.map((field) => [field, <pre>{present[field]}</pre>])} />
         </div>
       )}

@@ -120,7 +120,7 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
       {state === State.SECRET_UNREADABLE &&
         "The service cannot sign messages. Replace the secret, and give the new secret to the endpoint. The service then delivers the events that are not older than AUDIT_RETENTION."}
       {state === State.ENABLED &&
-        `The next attempt is at ${timeText(nextAttemptTime) ?? "–"}. If all attempts of three days fail, the service disables the webhook.`}
+        `The next attempt is at ${timeText(nextAttemptTime) ?? "–"}. If all attempts fail for three days, the service disables the webhook.`}
     </p>
   );
 }

@@ -29,7 +29,8 @@ export function Page({
   const [secret, showSecret] = useState<ShownSecret>();
   const heading = useRef<HTMLHeadingElement>(null);
   const whole = detail === undefined ? title : `${title} ${detail}`;
-  // A layout effect runs before the user can move the focus. An ordinary effect could run after that.
+  // A layout effect runs before the user can move the focus. An ordinary effect could run later, and take the focus
+  // from an element that the user has just focused.
   useLayoutEffect(() => {
     document.title = `${whole} – User Group Service`;
     heading.current?.focus();

@@ -41,7 +41,7 @@ const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_OUTLIVES_CALLER: "Revoke the API token, or sign in with a token that does not expire before the API token.",
   TOO_MANY_API_TOKENS: "Revoke API tokens that are no longer used.",
   TOO_FEW_REPLICAS:
-    "The change was made, but a failover may lose the change. If the change is missing after a failover, repeat it.",
+    "The change was made, but a failover may lose the change. If the change is missing after a failover, repeat the change.",
   RECORD_UNREADABLE: "Ask the operator of the service to check TOKEN_KEYS and the stored data.",
   INTERNAL: "Ask the operator of the service to find the request id in the log of the service.",
 };
@@ -50,7 +50,7 @@ const HINTS: { readonly [reason: string]: string } = {
 const LATER: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED", "TOO_MANY_FAILURES"]);
 
 const DOUBT =
-  "The change may have been made. Check whether it was made before you repeat it. Your input is still here.";
+  "The change may have been made. Before you repeat the change, check whether it was made. Your input is still here.";
 
 /**
  * Describes an error for the user.
@@ -88,7 +88,7 @@ function againText({ metadata }: ConnectError): string {
     : "Try again later.";
 }
 
-/** Returns the hint for an error whose reason is not in `HINTS`. @param unchanged the text for an unchanged resource */
+/** Returns the hint for a reason that is not in `HINTS`. @param unchanged the beginning of the hint after `not_made` */
 function hintOf({ code }: ConnectError, { outcome }: FailureDetails, unchanged: string): string | undefined {
   if (code !== Code.Unavailable || outcome === "unknown") return undefined;
   return outcome === "not_made" ? `${unchanged}Try again.` : "Try again.";
@@ -96,7 +96,7 @@ function hintOf({ code }: ConnectError, { outcome }: FailureDetails, unchanged: 
 
 /** Returns whether a change may have been made although the service returned an error. */
 function isOutcomeUnknown({ code }: ConnectError, { reason, outcome }: FailureDetails): boolean {
-  // With this reason, the change was made. `HINTS` says so.
+  // This reason means that the change was made. `HINTS` contains the advice.
   if (reason === "TOO_FEW_REPLICAS") return false;
   return outcome === "unknown" || reason === "DEADLINE_EXCEEDED" || code === Code.Internal || code === Code.Unknown;
 }

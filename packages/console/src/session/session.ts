@@ -93,7 +93,8 @@ export function watchActs(): void {
     addEventListener(
       type,
       () => {
-        // After the machine wakes up, this event may arrive before the timer runs. An expired session must end first.
+        // After the machine wakes up, this event may arrive before the timer runs. An expired session must end before
+        // the event counts as activity.
         requireActs();
         lastAct = Date.now();
       },

@@ -26,7 +26,7 @@ const TOKENS = [
 
 const idsIn = (order: string) => inOrder(TOKENS, order).map(({ id }) => id);
 
-it("inOrder sorts API tokens by expiry time, last use or creation time, and any other order means expiry time", () => {
+it("inOrder sorts API tokens by expiry time, last use or creation time, and by default by expiry time", () => {
   expect(idsIn("expires")).toEqual(["d", "b", "a", "c"]);
   expect(idsIn("unused")).toEqual(["c", "b", "d", "a"]);
   expect(idsIn("newest")).toEqual(["d", "b", "c", "a"]);

@@ -17,7 +17,7 @@ function msOf(time: Timestamp | undefined, none: number): number {
 
 /** The sort orders of the list of API tokens. */
 export const ORDERS = {
-  expires: { words: "Next to expire first", of: ({ expireTime }: ApiToken) => msOf(expireTime, Number.MAX_VALUE) },
+  expires: { words: "Soonest expiry first", of: ({ expireTime }: ApiToken) => msOf(expireTime, Number.MAX_VALUE) },
   unused: { words: "Never used, then least recently used", of: unusedSince },
   newest: { words: "Newest first", of: ({ createTime }: ApiToken) => -msOf(createTime, 0) },
 } as const;
