@@ -21,7 +21,7 @@ export const file_usergroup_v1_json_rules: GenFile = /*@__PURE__*/
  */
 export type JsonRules = Message<"usergroup.v1.JsonRules"> & {
   /**
-   * Maximum size of the compact JSON in UTF-8, in bytes.
+   * Maximum size of the value as compact JSON in UTF-8, in bytes.
    *
    * @generated from field: uint32 max_bytes = 1;
    */
@@ -51,8 +51,9 @@ export const json: GenExtension<FieldOptions, JsonRules> = /*@__PURE__*/
   extDesc(file_usergroup_v1_json_rules, 0);
 
 /**
- * If true, the value must not be a credential. Credentials are tokens of this service, viewer sessions and tokens of
- * the settings. The service logs and shows ids and names, so a credential in an id or name would leak.
+ * If true, the value must not be a credential. The service logs and shows ids and names, so a credential in an id or
+ * name would leak. Credentials are the tokens that the service creates, viewer sessions, and the tokens in API_TOKENS
+ * and ADMIN_TOKEN.
  *
  * @generated from extension: bool no_token = 51160;
  */

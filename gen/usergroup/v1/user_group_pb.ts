@@ -102,7 +102,8 @@ export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
   tokenCreateTime?: Timestamp | undefined;
 
   /**
-   * Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
+   * Expiry time of the group. From this time, the group is suspended with the reason `EXPIRED`. Unset if the group does
+   * not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 12;
    */
@@ -139,7 +140,7 @@ export type Suspension = Message<"usergroup.v1.Suspension"> & {
   reason: string;
 
   /**
-   * Message for the page, at most 512 characters without control characters.
+   * Message that the page shows to viewers, at most 512 characters without control characters.
    *
    * @generated from field: string message = 2;
    */
@@ -169,7 +170,7 @@ export const SuspensionSchema: GenMessage<Suspension> = /*@__PURE__*/
   messageDesc(file_usergroup_v1_user_group, 1);
 
 /**
- * The tag of an environment. Environments with the same name and different tags are separate.
+ * The tag of an environment. Two environments with the same name and different tags are separate environments.
  *
  * @generated from enum usergroup.v1.ApiEnvironmentTag
  */
@@ -197,7 +198,7 @@ export const ApiEnvironmentTag = {
 } as const;
 
 /**
- * The tag of an environment. Environments with the same name and different tags are separate.
+ * The tag of an environment. Two environments with the same name and different tags are separate environments.
  *
  * @generated from enum usergroup.v1.ApiEnvironmentTag
  */

@@ -51,8 +51,8 @@ export type GetUserGroupRequest = Message<"usergroup.v1.GetUserGroupRequest"> & 
   properties?: JsonObject | undefined;
 
   /**
-   * Time from which a new group is suspended with the reason `EXPIRED`, such as the end of a trial.
-   * Default: never.
+   * Expiry time of a new group, such as the end of a trial. From this time, the group is suspended with the reason
+   * `EXPIRED`. Default: never.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 5;
    */
@@ -126,7 +126,7 @@ export type UpdateUserGroupRequest = Message<"usergroup.v1.UpdateUserGroupReques
 
   /**
    * Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the mask lists a field
-   * that is unset, the service clears the field. Default: every field that is set.
+   * that the request does not set, the service clears the field. Default: all fields that the request sets.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 5;
    */
@@ -140,8 +140,8 @@ export type UpdateUserGroupRequest = Message<"usergroup.v1.UpdateUserGroupReques
   etag: string;
 
   /**
-   * New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group
-   * immediately. A later time resumes a group that is suspended with the reason `EXPIRED`.
+   * New expiry time. From this time, the group is suspended with the reason `EXPIRED`. A time in the past suspends the
+   * group immediately. A time in the future resumes a group that is suspended with the reason `EXPIRED`.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 7;
    */
@@ -211,8 +211,8 @@ export type RotateUserGroupTokenRequest = Message<"usergroup.v1.RotateUserGroupT
 
   /**
    * Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
-   * the retry does not rotate again, and returns the token that the first call created. If this token has been replaced
-   * since, the retry fails with ABORTED (TOKEN_REPLACED).
+   * the retry does not rotate again, and returns the token that the first call created. If another call has replaced
+   * this token in the meantime, the retry fails with ABORTED (TOKEN_REPLACED).
    *
    * @generated from field: string request_id = 4;
    */
@@ -277,7 +277,7 @@ export const UserGroupService: GenService<{
   },
   /**
    * Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
-   * NOT_FOUND if `current_token` is not the current token of a group.
+   * NOT_FOUND if no group has the given `current_token` or `user_group_id`.
    *
    * @generated from rpc usergroup.v1.UserGroupService.RotateUserGroupToken
    */

@@ -46,7 +46,7 @@ export const ResolveViewerRequestSchema: GenMessage<ResolveViewerRequest> = /*@_
   messageDesc(file_usergroup_v1_viewer_service, 0);
 
 /**
- * The user group of a token. Never contains the token.
+ * The user group of a token or viewer session, without the token of the group.
  *
  * @generated from message usergroup.v1.ResolveViewerResponse
  */
@@ -116,7 +116,7 @@ export const ResolveViewerResponseSchema: GenMessage<ResolveViewerResponse> = /*
   messageDesc(file_usergroup_v1_viewer_service, 1);
 
 /**
- * The claims of a viewer session, except the claims of its group.
+ * The claims of a viewer session. The claims that describe the group are fields of ResolveViewerResponse.
  *
  * @generated from message usergroup.v1.ViewerSession
  */
@@ -214,7 +214,7 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
 
   /**
    * Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, but at most
-   * VIEWER_SESSION_MAX. A session expires no later than its group. If a token in its grace period creates the session,
+   * VIEWER_SESSION_MAX. A session expires no later than its group. If the request contains a token in its grace period,
    * the session also expires no later than this token.
    *
    * @generated from field: google.protobuf.Duration ttl = 4;
@@ -237,8 +237,8 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
   origin?: string | undefined;
 
   /**
-   * Keys of the group's properties to include in the session, at most 100. Anyone who has the session can read these
-   * properties. Default: none.
+   * Keys of group properties that the service copies into the session, at most 100. Anyone who has the session can read
+   * these properties. Default: none.
    *
    * @generated from field: repeated string property_keys = 7;
    */
@@ -308,9 +308,9 @@ export const CreateViewerSessionResponseSchema: GenMessage<CreateViewerSessionRe
 export const ViewerService: GenService<{
   /**
    * Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
-   * unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-   * the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
-   * page.
+   * unknown, revoked or expired, or belongs to another environment. Fails with FAILED_PRECONDITION
+   * (USER_GROUP_SUSPENDED) while the group is suspended. In this case, `suspension_message` in the metadata of
+   * ErrorInfo is the message that the page shows to viewers.
    *
    * @generated from rpc usergroup.v1.ViewerService.ResolveViewer
    */

@@ -327,7 +327,7 @@ export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRe
 
   /**
    * Expiry time, in the future. Must not be later than the expiry time of the caller's token. Default: the expiry time
-   * of the caller's token. If the caller's token does not expire, neither does the new token.
+   * of the caller's token, or no expiry time if the caller's token does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
@@ -1015,7 +1015,7 @@ export type SuspendUserGroupRequest = Message<"usergroup.admin.v1.SuspendUserGro
   reason: string;
 
   /**
-   * Message for the page, at most 512 characters without control characters. Default: none.
+   * Message that the page shows to viewers, at most 512 characters without control characters. Default: none.
    *
    * @generated from field: string message = 4;
    */
@@ -1385,7 +1385,8 @@ export type ListAuditEventsRequest = Message<"usergroup.admin.v1.ListAuditEvents
   environment?: EnvironmentName | undefined;
 
   /**
-   * Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events even if more pages follow.
+   * Maximum number of events, up to 1000. Default: 100. A page can have fewer events, or no events, even if more pages
+   * follow.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -1992,12 +1993,12 @@ export const AdminService: GenService<{
   },
   /**
    * Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-   * Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
-   * the environment. After the first call, other methods do not find the environment. The API tokens and user group
-   * tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-   * CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-   * of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-   * with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+   * Repeat the call until `done` is true. If you repeat a call because its response was lost, NOT_FOUND can mean that
+   * the lost call deleted the environment. After the first call, other methods do not find the environment. The API
+   * tokens and user group tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a
+   * minute. Only a call of CreateEnvironment can create the environment again. The service keeps the audit events of
+   * the environment for the time of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the
+   * call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.DeleteEnvironment
    */
@@ -2076,8 +2077,9 @@ export const AdminService: GenService<{
     output: typeof RotateApiTokenResponseSchema;
   },
   /**
-   * Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
-   * token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+   * Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
+   * refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
+   * does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeApiToken
    */
@@ -2167,10 +2169,10 @@ export const AdminService: GenService<{
     output: typeof RevokeUserGroupTokensResponseSchema;
   },
   /**
-   * Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
-   * immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
-   * valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
-   * revoked within an hour. In this case, revoke the sessions of the whole group.
+   * Revokes all viewer sessions of a user group, or the sessions of one viewer of the group. ResolveViewer refuses
+   * these sessions immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of
+   * the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the
+   * group were revoked within an hour. In this case, revoke the sessions of the whole group.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeViewerSessions
    */
@@ -2217,9 +2219,10 @@ export const AdminService: GenService<{
    * Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
    * event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
    * stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
-   * revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
-   * the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-   * (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
+   * revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
+   * after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+   * RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
+   * of all environments.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.WatchEvents
    */
@@ -2275,9 +2278,9 @@ export const AdminService: GenService<{
     output: typeof RotateSigningKeyResponseSchema;
   },
   /**
-   * Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
-   * the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
-   * a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+   * Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
+   * key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
+   * needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RetireTokenKey
    */

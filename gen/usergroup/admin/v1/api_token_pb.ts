@@ -85,7 +85,7 @@ export type ApiToken = Message<"usergroup.admin.v1.ApiToken"> & {
   tokenCreateTime?: Timestamp | undefined;
 
   /**
-   * Time at which all previous secrets have expired. Unset if no previous secret is valid.
+   * Time at which the last of the previous secrets expires. Unset if no previous secret is valid.
    *
    * @generated from field: google.protobuf.Timestamp grace_expire_time = 10;
    */

@@ -15,7 +15,8 @@ export const file_usergroup_admin_v1_audit_event: GenFile = /*@__PURE__*/
   fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSLWAwoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIvCgtjcmVhdGVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYAyABKAkSGgoSYWN0b3JfZGlzcGxheV9uYW1lGAQgASgJEgwKBHJvbGUYBSABKAkSDgoGbWV0aG9kGAYgASgJEhUKDXVzZXJfZ3JvdXBfaWQYByABKAkSFAoMYXBpX3Rva2VuX2lkGAggASgJEhYKDmNoYW5nZWRfZmllbGRzGAkgAygJEhIKCnJlcXVlc3RfaWQYCiABKAkSFAoMcGVlcl9hZGRyZXNzGAsgASgJEhYKDmFwaV90b2tlbl9yb2xlGAwgASgJEh4KFmFwaV90b2tlbl9kaXNwbGF5X25hbWUYDSABKAkSQwoIZXhwb3J0ZWQYDiABKAsyMS51c2VyZ3JvdXAuYWRtaW4udjEuQXVkaXRFdmVudC5FeHBvcnRlZFVzZXJHcm91cHMSEgoKd2ViaG9va19pZBgPIAEoCRo/ChJFeHBvcnRlZFVzZXJHcm91cHMSGgoScHJvdmlkZWRfaWRfcHJlZml4GAEgASgJEg0KBWNvdW50GAIgASgFYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
- * An audit event: a change, or an export of tokens. The event contains no values and no tokens.
+ * An audit event: a change, or an export of tokens. The event contains the names of changed fields, but no values of
+ * fields and no tokens.
  *
  * @generated from message usergroup.admin.v1.AuditEvent
  */
@@ -57,7 +58,7 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   role: string;
 
   /**
-   * Name of the RPC, such as `UpdateUserGroup`, also for a call over REST.
+   * Name of the RPC, such as `UpdateUserGroup`. For a call over REST, the name of the equivalent RPC.
    *
    * @generated from field: string method = 6;
    */

@@ -17,8 +17,8 @@ export const file_usergroup_admin_v1_event: GenFile = /*@__PURE__*/
   fileDesc("Ch51c2VyZ3JvdXAvYWRtaW4vdjEvZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK9AQoFRXZlbnQSCgoCaWQYASABKAkSDAoEdHlwZRgCIAEoCRIvCgtjcmVhdGVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYBCABKAkSFQoNdXNlcl9ncm91cF9pZBgFIAEoCRIUCgxhcGlfdG9rZW5faWQYBiABKAkSFgoOY2hhbmdlZF9maWVsZHMYByADKAkSEgoKd2ViaG9va19pZBgIIAEoCSJlChBVc2VyR3JvdXBWZXJzaW9uEhUKDXVzZXJfZ3JvdXBfaWQYASABKAkSDAoEZXRhZxgCIAEoCRIsCgpzdXNwZW5zaW9uGAMgASgLMhgudXNlcmdyb3VwLnYxLlN1c3BlbnNpb25iBnByb3RvMw", [file_google_protobuf_timestamp, file_usergroup_v1_user_group]);
 
 /**
- * A change, or an export of tokens, as an event for other systems. The event contains no values and no tokens. The audit
- * event with the same id contains the details of the call.
+ * An event for other systems: a change, or an export of tokens. The event contains the names of changed fields, but no
+ * values of fields and no tokens. The audit event with the same id contains the details of the call.
  *
  * @generated from message usergroup.admin.v1.Event
  */
@@ -89,7 +89,7 @@ export const EventSchema: GenMessage<Event> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_event, 0);
 
 /**
- * A user group of a snapshot. A new etag means that the group has changed.
+ * A user group in a snapshot. If the etag differs from the etag that the client has stored, the group has changed.
  *
  * @generated from message usergroup.admin.v1.UserGroupVersion
  */

@@ -123,7 +123,8 @@ export type MetricsSample = Message<"usergroup.admin.v1.MetricsSample"> & {
   errors: { [key: string]: number };
 
   /**
-   * Estimated median of the durations of unary calls. Durations above 2.5 s count as 2.5 s. Unset without unary calls.
+   * Estimated median of the durations of unary calls. Durations above 2.5 s count as 2.5 s. Unset if the sample has no
+   * unary calls.
    *
    * @generated from field: google.protobuf.Duration p50 = 4;
    */

@@ -96,7 +96,7 @@ export const SigningKey_State = {
   ACTIVE: 2,
 
   /**
-   * The key does not sign any more. The key stays published until its last session has expired.
+   * The key does not sign new sessions. The key stays published until all sessions that it signed have expired.
    *
    * @generated from enum value: STATE_RETIRED = 3;
    */

@@ -35,15 +35,16 @@ export type TokenKey = Message<"usergroup.admin.v1.TokenKey"> & {
   primary: boolean;
 
   /**
-   * True if the worker that responds has this key. Without this key, the worker cannot decrypt tokens that need the
-   * key.
+   * True if the worker that responds has this key. Without this key, the worker cannot decrypt tokens that were
+   * encrypted with the key.
    *
    * @generated from field: bool held = 3;
    */
   held: boolean;
 
   /**
-   * True if stored tokens may need this key: from the first use by any worker until RetireTokenKey.
+   * True if stored tokens may need this key. True from the first use of the key by any worker until a call of
+   * RetireTokenKey.
    *
    * @generated from field: bool recorded = 4;
    */

@@ -46,14 +46,14 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   name: string;
 
   /**
-   * Maps schema ids to data sources. Unset in lists.
+   * Maps schema ids to data sources. Unset in responses of ListUserGroups.
    *
    * @generated from field: map<string, string> mapping = 4;
    */
   mapping: { [key: string]: string };
 
   /**
-   * Free-form JSON object. Unset in lists, and if the group has no properties.
+   * Free-form JSON object. Unset in responses of ListUserGroups, and if the group has no properties.
    *
    * @generated from field: google.protobuf.Struct properties = 5;
    */
@@ -111,7 +111,8 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   importedToken: boolean;
 
   /**
-   * Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
+   * Expiry time of the group. From this time, the group is suspended with the reason `EXPIRED`. Unset if the group does
+   * not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 13;
    */
@@ -176,15 +177,16 @@ export type ImportedUserGroup = Message<"usergroup.admin.v1.ImportedUserGroup"> 
   properties?: JsonObject | undefined;
 
   /**
-   * Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps this token until the next
-   * rotation. Default: an existing group keeps its token, and a new group gets a generated token.
+   * Token of the group in the system from which you import the group, 8 to 1,024 visible ASCII characters. The group
+   * keeps this token until the next rotation. Default: an existing group keeps its token, and a new group gets a
+   * generated token.
    *
    * @generated from field: optional string token = 5;
    */
   token?: string | undefined;
 
   /**
-   * Time from which the group is suspended with the reason `EXPIRED`. Default: never.
+   * Expiry time of the group. From this time, the group is suspended with the reason `EXPIRED`. Default: never.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 6;
    */
@@ -270,7 +272,7 @@ export type ImportResult_Failure = Message<"usergroup.admin.v1.ImportResult.Fail
   reason: string;
 
   /**
-   * Message with the failure and the remedy, in English.
+   * English text that describes the failure and the remedy.
    *
    * @generated from field: string message = 3;
    */
@@ -338,8 +340,8 @@ export const ImportResult_Outcome = {
   TOKEN_NEWER: 5,
 
   /**
-   * The group is suspended, and keeps its `suspension` and `expire_time`, which differ from the given values. A token
-   * that is newer than `snapshot_time` also stays. The other fields have the given values.
+   * The group is suspended, and keeps its `suspension` and `expire_time`, which differ from the given values. If its
+   * token is newer than `snapshot_time`, the group also keeps the token. The other fields have the given values.
    *
    * @generated from enum value: OUTCOME_SUSPENDED = 6;
    */

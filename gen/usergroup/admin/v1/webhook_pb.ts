@@ -74,14 +74,15 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   updateTime?: Timestamp | undefined;
 
   /**
-   * Time until which a replaced secret also signs messages. Unset if only the current secret signs messages.
+   * Until this time, the service signs messages with at least one replaced secret and with the current secret. Unset if
+   * only the current secret signs messages.
    *
    * @generated from field: google.protobuf.Timestamp previous_secret_expire_time = 8;
    */
   previousSecretExpireTime?: Timestamp | undefined;
 
   /**
-   * No event before this time waits for delivery.
+   * All events before this time have been delivered, or need no delivery.
    *
    * @generated from field: google.protobuf.Timestamp delivered_time = 9;
    */
@@ -95,7 +96,8 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   lastSuccessTime?: Timestamp | undefined;
 
   /**
-   * Time of the first failed delivery since the last successful delivery. Unset if the last delivery succeeded.
+   * Time of the first failed delivery since the last successful delivery or the last change of the webhook. Unset if no
+   * delivery has failed since then.
    *
    * @generated from field: google.protobuf.Timestamp failure_start_time = 11;
    */
@@ -362,7 +364,7 @@ export type UpdateWebhookRequest = Message<"usergroup.admin.v1.UpdateWebhookRequ
   displayName: string;
 
   /**
-   * New URL, as in CreateWebhook. Must not be empty if `update_mask` contains this field.
+   * New URL, with the limits of `url` in CreateWebhookRequest. Must not be empty if `update_mask` contains this field.
    *
    * @generated from field: string url = 4;
    */
@@ -632,7 +634,7 @@ export type RedeliverWebhookRequest = Message<"usergroup.admin.v1.RedeliverWebho
   webhookId: string;
 
   /**
-   * The service delivers the events since this time again. Required. If this time is after `delivered_time`, the call
+   * The service delivers all events since this time again. Required. If this time is after `delivered_time`, the call
    * only ends the wait for the next attempt.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 3;
@@ -692,7 +694,7 @@ export const WebhookState = {
   DISABLED: 2,
 
   /**
-   * The service has disabled the webhook, because all deliveries failed for three days.
+   * The service has disabled the webhook, because all attempts to deliver events failed for three days.
    *
    * @generated from enum value: WEBHOOK_STATE_FAILED = 3;
    */

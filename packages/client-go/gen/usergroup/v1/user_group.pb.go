@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The tag of an environment. Environments with the same name and different tags are separate.
+// The tag of an environment. Two environments with the same name and different tags are separate environments.
 type ApiEnvironmentTag int32
 
 const (
@@ -103,7 +103,8 @@ type UserGroup struct {
 	// Time of the creation of the current token. For an imported token, the `snapshot_time` of the
 	// import.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`
-	// Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
+	// Expiry time of the group. From this time, the group is suspended with the reason `EXPIRED`. Unset if the group does
+	// not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Set while the group is suspended.
 	Suspension    *Suspension `protobuf:"bytes,13,opt,name=suspension,proto3" json:"suspension,omitempty"`
@@ -239,7 +240,7 @@ type Suspension struct {
 	// Reason for operators, at most 256 characters without control characters. If the `expire_time` of the group has
 	// passed, the reason is `EXPIRED`. Viewers do not see the reason.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Message for the page, at most 512 characters without control characters.
+	// Message that the page shows to viewers, at most 512 characters without control characters.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Start of the suspension.
 	SuspendTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=suspend_time,json=suspendTime,proto3" json:"suspend_time,omitempty"`

@@ -35,8 +35,8 @@ type GetUserGroupRequest struct {
 	Mapping map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Free-form JSON object of a new group, at most 64 KiB and 32 levels deep. Default: none.
 	Properties *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3,oneof" json:"properties,omitempty"`
-	// Time from which a new group is suspended with the reason `EXPIRED`, such as the end of a trial.
-	// Default: never.
+	// Expiry time of a new group, such as the end of a trial. From this time, the group is suspended with the reason
+	// `EXPIRED`. Default: never.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -172,12 +172,12 @@ type UpdateUserGroupRequest struct {
 	// New properties. Replaces all properties.
 	Properties *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
 	// Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the mask lists a field
-	// that is unset, the service clears the field. Default: every field that is set.
+	// that the request does not set, the service clears the field. Default: all fields that the request sets.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// If this value is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
-	// New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group
-	// immediately. A later time resumes a group that is suspended with the reason `EXPIRED`.
+	// New expiry time. From this time, the group is suspended with the reason `EXPIRED`. A time in the past suspends the
+	// group immediately. A time in the future resumes a group that is suspended with the reason `EXPIRED`.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -320,8 +320,8 @@ type RotateUserGroupTokenRequest struct {
 	// ROTATION_GRACE.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	// Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
-	// the retry does not rotate again, and returns the token that the first call created. If this token has been replaced
-	// since, the retry fails with ABORTED (TOKEN_REPLACED).
+	// the retry does not rotate again, and returns the token that the first call created. If another call has replaced
+	// this token in the meantime, the retry fails with ABORTED (TOKEN_REPLACED).
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

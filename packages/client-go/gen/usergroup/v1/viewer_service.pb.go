@@ -79,7 +79,7 @@ func (x *ResolveViewerRequest) GetAudience() string {
 	return ""
 }
 
-// The user group of a token. Never contains the token.
+// The user group of a token or viewer session, without the token of the group.
 type ResolveViewerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Internal id of the group, below 2^53.
@@ -188,7 +188,7 @@ func (x *ResolveViewerResponse) GetSession() *ViewerSession {
 	return nil
 }
 
-// The claims of a viewer session, except the claims of its group.
+// The claims of a viewer session. The claims that describe the group are fields of ResolveViewerResponse.
 type ViewerSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique id: the claim `jti`.
@@ -300,7 +300,7 @@ type CreateViewerSessionRequest struct {
 	// The audience (`aud`). The host that verifies the session must expect this audience. Required.
 	Audience string `protobuf:"bytes,3,opt,name=audience,proto3" json:"audience,omitempty"`
 	// Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, but at most
-	// VIEWER_SESSION_MAX. A session expires no later than its group. If a token in its grace period creates the session,
+	// VIEWER_SESSION_MAX. A session expires no later than its group. If the request contains a token in its grace period,
 	// the session also expires no later than this token.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// Id of the viewer within the group. RevokeViewerSessions can revoke the sessions of one viewer. Default: the session
@@ -308,8 +308,8 @@ type CreateViewerSessionRequest struct {
 	ViewerId string `protobuf:"bytes,5,opt,name=viewer_id,json=viewerId,proto3" json:"viewer_id,omitempty"`
 	// The origin of the page that holds the session, such as https://app.example.com. Default: none.
 	Origin *string `protobuf:"bytes,6,opt,name=origin,proto3,oneof" json:"origin,omitempty"`
-	// Keys of the group's properties to include in the session, at most 100. Anyone who has the session can read these
-	// properties. Default: none.
+	// Keys of group properties that the service copies into the session, at most 100. Anyone who has the session can read
+	// these properties. Default: none.
 	PropertyKeys []string `protobuf:"bytes,7,rep,name=property_keys,json=propertyKeys,proto3" json:"property_keys,omitempty"`
 	// Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has the session can read
 	// these claims.

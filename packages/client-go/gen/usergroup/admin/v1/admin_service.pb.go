@@ -742,7 +742,7 @@ type CreateApiTokenRequest struct {
 	// Role of the token. Required.
 	Role Role `protobuf:"varint,3,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
 	// Expiry time, in the future. Must not be later than the expiry time of the caller's token. Default: the expiry time
-	// of the caller's token. If the caller's token does not expire, neither does the new token.
+	// of the caller's token, or no expiry time if the caller's token does not expire.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1972,7 +1972,7 @@ type SuspendUserGroupRequest struct {
 	// Reason for operators, at most 256 characters without control characters, and not `EXPIRED`. Viewers do not see the
 	// reason. Default: none.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Message for the page, at most 512 characters without control characters. Default: none.
+	// Message that the page shows to viewers, at most 512 characters without control characters. Default: none.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// Time at which the suspension ends automatically, in the future. Default: only ResumeUserGroup ends the suspension.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
@@ -2705,7 +2705,8 @@ type ListAuditEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events even if more pages follow.
+	// Maximum number of events, up to 1000. Default: 100. A page can have fewer events, or no events, even if more pages
+	// follow.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// `next_page_token` of the previous page, which must have the same environment and filters
 	// (https://google.aip.dev/158). Default: the first page.

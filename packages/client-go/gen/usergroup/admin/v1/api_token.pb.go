@@ -104,7 +104,7 @@ type ApiToken struct {
 	Rotator string `protobuf:"bytes,8,opt,name=rotator,proto3" json:"rotator,omitempty"`
 	// Time of the creation of the current secret.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`
-	// Time at which all previous secrets have expired. Unset if no previous secret is valid.
+	// Time at which the last of the previous secrets expires. Unset if no previous secret is valid.
 	GraceExpireTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=grace_expire_time,json=graceExpireTime,proto3" json:"grace_expire_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

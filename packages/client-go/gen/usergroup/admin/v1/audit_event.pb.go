@@ -22,7 +22,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// An audit event: a change, or an export of tokens. The event contains no values and no tokens.
+// An audit event: a change, or an export of tokens. The event contains the names of changed fields, but no values of
+// fields and no tokens.
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the event, unique within the environment.
@@ -36,7 +37,7 @@ type AuditEvent struct {
 	ActorDisplayName string `protobuf:"bytes,4,opt,name=actor_display_name,json=actorDisplayName,proto3" json:"actor_display_name,omitempty"`
 	// Role of the caller's API token: `manage`, `admin`, `root` or `service`.
 	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
-	// Name of the RPC, such as `UpdateUserGroup`, also for a call over REST.
+	// Name of the RPC, such as `UpdateUserGroup`. For a call over REST, the name of the equivalent RPC.
 	Method string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
 	// The changed user group. Unset if the event concerns another resource.
 	UserGroupId string `protobuf:"bytes,7,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`

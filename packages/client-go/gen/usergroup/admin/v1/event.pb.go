@@ -23,8 +23,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// A change, or an export of tokens, as an event for other systems. The event contains no values and no tokens. The audit
-// event with the same id contains the details of the call.
+// An event for other systems: a change, or an export of tokens. The event contains the names of changed fields, but no
+// values of fields and no tokens. The audit event with the same id contains the details of the call.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the event, unique within the environment. Later events have higher ids, compared as decimal numbers.
@@ -134,7 +134,7 @@ func (x *Event) GetWebhookId() string {
 	return ""
 }
 
-// A user group of a snapshot. A new etag means that the group has changed.
+// A user group in a snapshot. If the etag differs from the etag that the client has stored, the group has changed.
 type UserGroupVersion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the user group.

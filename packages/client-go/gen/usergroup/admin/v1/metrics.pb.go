@@ -172,7 +172,8 @@ type MetricsSample struct {
 	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
 	// Number of failed calls, by the reason of the error.
 	Errors map[string]int32 `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Estimated median of the durations of unary calls. Durations above 2.5 s count as 2.5 s. Unset without unary calls.
+	// Estimated median of the durations of unary calls. Durations above 2.5 s count as 2.5 s. Unset if the sample has no
+	// unary calls.
 	P50 *durationpb.Duration `protobuf:"bytes,4,opt,name=p50,proto3" json:"p50,omitempty"`
 	// Estimated 99th percentile of the durations of unary calls. Durations above 2.5 s count as 2.5 s.
 	P99 *durationpb.Duration `protobuf:"bytes,5,opt,name=p99,proto3" json:"p99,omitempty"`

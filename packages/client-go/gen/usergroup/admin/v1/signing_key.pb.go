@@ -31,7 +31,7 @@ const (
 	SigningKey_STATE_STANDBY SigningKey_State = 1
 	// The key signs viewer sessions.
 	SigningKey_STATE_ACTIVE SigningKey_State = 2
-	// The key does not sign any more. The key stays published until its last session has expired.
+	// The key does not sign new sessions. The key stays published until all sessions that it signed have expired.
 	SigningKey_STATE_RETIRED SigningKey_State = 3
 )
 

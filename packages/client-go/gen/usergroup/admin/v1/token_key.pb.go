@@ -29,10 +29,11 @@ type TokenKey struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// True if this key is the first key in TOKEN_KEYS of the worker that responds. A worker encrypts with its first key.
 	Primary bool `protobuf:"varint,2,opt,name=primary,proto3" json:"primary,omitempty"`
-	// True if the worker that responds has this key. Without this key, the worker cannot decrypt tokens that need the
-	// key.
+	// True if the worker that responds has this key. Without this key, the worker cannot decrypt tokens that were
+	// encrypted with the key.
 	Held bool `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"`
-	// True if stored tokens may need this key: from the first use by any worker until RetireTokenKey.
+	// True if stored tokens may need this key. True from the first use of the key by any worker until a call of
+	// RetireTokenKey.
 	Recorded bool `protobuf:"varint,4,opt,name=recorded,proto3" json:"recorded,omitempty"`
 	// Last time at which a worker reported that it encrypts with this key. Workers report every 10 seconds. Unset if no
 	// worker has reported this key.

@@ -39,8 +39,8 @@ const (
 	ImportResult_OUTCOME_FAILED ImportResult_Outcome = 4
 	// The group keeps its token, which is newer than `snapshot_time`. The other fields have the given values.
 	ImportResult_OUTCOME_TOKEN_NEWER ImportResult_Outcome = 5
-	// The group is suspended, and keeps its `suspension` and `expire_time`, which differ from the given values. A token
-	// that is newer than `snapshot_time` also stays. The other fields have the given values.
+	// The group is suspended, and keeps its `suspension` and `expire_time`, which differ from the given values. If its
+	// token is newer than `snapshot_time`, the group also keeps the token. The other fields have the given values.
 	ImportResult_OUTCOME_SUSPENDED ImportResult_Outcome = 6
 )
 
@@ -102,9 +102,9 @@ type UserGroupInfo struct {
 	ProvidedId string `protobuf:"bytes,2,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
 	// Display name.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Maps schema ids to data sources. Unset in lists.
+	// Maps schema ids to data sources. Unset in responses of ListUserGroups.
 	Mapping map[string]string `protobuf:"bytes,4,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Free-form JSON object. Unset in lists, and if the group has no properties.
+	// Free-form JSON object. Unset in responses of ListUserGroups, and if the group has no properties.
 	Properties *structpb.Struct `protobuf:"bytes,5,opt,name=properties,proto3" json:"properties,omitempty"`
 	// Version of the group (https://google.aip.dev/154). Every change of the group also changes the etag.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -122,7 +122,8 @@ type UserGroupInfo struct {
 	GraceExpireTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=grace_expire_time,json=graceExpireTime,proto3" json:"grace_expire_time,omitempty"`
 	// True if the current token comes from another system.
 	ImportedToken bool `protobuf:"varint,12,opt,name=imported_token,json=importedToken,proto3" json:"imported_token,omitempty"`
-	// Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
+	// Expiry time of the group. From this time, the group is suspended with the reason `EXPIRED`. Unset if the group does
+	// not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Set while the group is suspended.
 	Suspension *v1.Suspension `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`
@@ -280,10 +281,11 @@ type ImportedUserGroup struct {
 	Mapping map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Free-form JSON object. Default: none.
 	Properties *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
-	// Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps this token until the next
-	// rotation. Default: an existing group keeps its token, and a new group gets a generated token.
+	// Token of the group in the system from which you import the group, 8 to 1,024 visible ASCII characters. The group
+	// keeps this token until the next rotation. Default: an existing group keeps its token, and a new group gets a
+	// generated token.
 	Token *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	// Time from which the group is suspended with the reason `EXPIRED`. Default: never.
+	// Expiry time of the group. From this time, the group is suspended with the reason `EXPIRED`. Default: never.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Suspension of the group. If the existing group is already suspended, its suspension does not change. The import
 	// ignores a suspension that has ended. The import also ignores a suspension with the reason `EXPIRED`, because
@@ -452,7 +454,7 @@ type ImportResult_Failure struct {
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	// A reason, as in google.rpc.ErrorInfo.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Message with the failure and the remedy, in English.
+	// English text that describes the failure and the remedy.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// For UNAVAILABLE: `not_made` if the group was not imported, or `unknown` if Redis may have imported the group.
 	Outcome       string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`

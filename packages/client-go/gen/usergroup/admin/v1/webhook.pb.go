@@ -33,7 +33,7 @@ const (
 	WebhookState_WEBHOOK_STATE_ENABLED WebhookState = 1
 	// A call of UpdateWebhook has disabled the webhook.
 	WebhookState_WEBHOOK_STATE_DISABLED WebhookState = 2
-	// The service has disabled the webhook, because all deliveries failed for three days.
+	// The service has disabled the webhook, because all attempts to deliver events failed for three days.
 	WebhookState_WEBHOOK_STATE_FAILED WebhookState = 3
 	// The webhook is enabled, but the service sends no messages, because no key of TOKEN_KEYS can decrypt the secret.
 	// After RotateWebhookSecret, the service delivers the waiting events.
@@ -184,13 +184,15 @@ type Webhook struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Time of the last change of the webhook.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Time until which a replaced secret also signs messages. Unset if only the current secret signs messages.
+	// Until this time, the service signs messages with at least one replaced secret and with the current secret. Unset if
+	// only the current secret signs messages.
 	PreviousSecretExpireTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=previous_secret_expire_time,json=previousSecretExpireTime,proto3" json:"previous_secret_expire_time,omitempty"`
-	// No event before this time waits for delivery.
+	// All events before this time have been delivered, or need no delivery.
 	DeliveredTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=delivered_time,json=deliveredTime,proto3" json:"delivered_time,omitempty"`
 	// Time of the last successful delivery. Unset before the first success.
 	LastSuccessTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_success_time,json=lastSuccessTime,proto3" json:"last_success_time,omitempty"`
-	// Time of the first failed delivery since the last successful delivery. Unset if the last delivery succeeded.
+	// Time of the first failed delivery since the last successful delivery or the last change of the webhook. Unset if no
+	// delivery has failed since then.
 	FailureStartTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=failure_start_time,json=failureStartTime,proto3" json:"failure_start_time,omitempty"`
 	// Number of failed attempts since `failure_start_time`.
 	FailedAttempts int32 `protobuf:"varint,12,opt,name=failed_attempts,json=failedAttempts,proto3" json:"failed_attempts,omitempty"`
@@ -745,7 +747,7 @@ type UpdateWebhookRequest struct {
 	WebhookId string `protobuf:"bytes,2,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
 	// New display name. Must not be empty if `update_mask` contains this field.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// New URL, as in CreateWebhook. Must not be empty if `update_mask` contains this field.
+	// New URL, with the limits of `url` in CreateWebhookRequest. Must not be empty if `update_mask` contains this field.
 	Url string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
 	// New types of events. Empty or `*` for all types.
 	EventTypes []string `protobuf:"bytes,5,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
@@ -1303,7 +1305,7 @@ type RedeliverWebhookRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the webhook.
 	WebhookId string `protobuf:"bytes,2,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
-	// The service delivers the events since this time again. Required. If this time is after `delivered_time`, the call
+	// The service delivers all events since this time again. Required. If this time is after `delivered_time`, the call
 	// only ends the wait for the next attempt.
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	unknownFields protoimpl.UnknownFields

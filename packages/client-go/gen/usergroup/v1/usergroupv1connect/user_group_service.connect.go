@@ -54,7 +54,7 @@ type UserGroupServiceClient interface {
 	// exist. Fails with ABORTED if `etag` is not the current etag.
 	UpdateUserGroup(context.Context, *v1.UpdateUserGroupRequest) (*v1.UpdateUserGroupResponse, error)
 	// Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
-	// NOT_FOUND if `current_token` is not the current token of a group.
+	// NOT_FOUND if no group has the given `current_token` or `user_group_id`.
 	RotateUserGroupToken(context.Context, *v1.RotateUserGroupTokenRequest) (*v1.RotateUserGroupTokenResponse, error)
 }
 
@@ -135,7 +135,7 @@ type UserGroupServiceHandler interface {
 	// exist. Fails with ABORTED if `etag` is not the current etag.
 	UpdateUserGroup(context.Context, *v1.UpdateUserGroupRequest) (*v1.UpdateUserGroupResponse, error)
 	// Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
-	// NOT_FOUND if `current_token` is not the current token of a group.
+	// NOT_FOUND if no group has the given `current_token` or `user_group_id`.
 	RotateUserGroupToken(context.Context, *v1.RotateUserGroupTokenRequest) (*v1.RotateUserGroupTokenResponse, error)
 }
 

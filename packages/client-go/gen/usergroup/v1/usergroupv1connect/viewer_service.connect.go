@@ -44,9 +44,9 @@ const (
 // ViewerServiceClient is a client for the usergroup.v1.ViewerService service.
 type ViewerServiceClient interface {
 	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
-	// unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-	// the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
-	// page.
+	// unknown, revoked or expired, or belongs to another environment. Fails with FAILED_PRECONDITION
+	// (USER_GROUP_SUSPENDED) while the group is suspended. In this case, `suspension_message` in the metadata of
+	// ErrorInfo is the message that the page shows to viewers.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
 	// the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group
@@ -110,9 +110,9 @@ func (c *viewerServiceClient) CreateViewerSession(ctx context.Context, req *v1.C
 // ViewerServiceHandler is an implementation of the usergroup.v1.ViewerService service.
 type ViewerServiceHandler interface {
 	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
-	// unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-	// the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
-	// page.
+	// unknown, revoked or expired, or belongs to another environment. Fails with FAILED_PRECONDITION
+	// (USER_GROUP_SUSPENDED) while the group is suspended. In this case, `suspension_message` in the metadata of
+	// ErrorInfo is the message that the page shows to viewers.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
 	// the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group

@@ -162,12 +162,12 @@ type AdminServiceClient interface {
 	// only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-	// Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
-	// the environment. After the first call, other methods do not find the environment. The API tokens and user group
-	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+	// Repeat the call until `done` is true. If you repeat a call because its response was lost, NOT_FOUND can mean that
+	// the lost call deleted the environment. After the first call, other methods do not find the environment. The API
+	// tokens and user group tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a
+	// minute. Only a call of CreateEnvironment can create the environment again. The service keeps the audit events of
+	// the environment for the time of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the
+	// call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -190,8 +190,9 @@ type AdminServiceClient interface {
 	// ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
 	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
-	// token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+	// Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
+	// refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
+	// does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
 	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
 	// while the caller reads the pages may be missing. Every other group is on exactly one page.
@@ -217,10 +218,10 @@ type AdminServiceClient interface {
 	// which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
 	// group.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
-	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
-	// immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
-	// valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
-	// revoked within an hour. In this case, revoke the sessions of the whole group.
+	// Revokes all viewer sessions of a user group, or the sessions of one viewer of the group. ResolveViewer refuses
+	// these sessions immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of
+	// the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the
+	// group were revoked within an hour. In this case, revoke the sessions of the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
 	// Creates or replaces user groups. A group can have a token from another system or from an export. Each group
 	// succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
@@ -235,9 +236,10 @@ type AdminServiceClient interface {
 	// Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
 	// event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
 	// stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
-	// revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
-	// the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
+	// revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
+	// after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+	// RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
+	// of all environments.
 	WatchEvents(context.Context, *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error)
 	// Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
 	// need. ADMIN_TOKEN only.
@@ -253,9 +255,9 @@ type AdminServiceClient interface {
 	// publication. Before that time, further calls of this method change nothing. Creates keys if the environment has
 	// none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
-	// Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
-	// the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
-	// a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+	// Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
+	// key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
+	// needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
 	// Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
 	// state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
@@ -967,12 +969,12 @@ type AdminServiceHandler interface {
 	// only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-	// Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
-	// the environment. After the first call, other methods do not find the environment. The API tokens and user group
-	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+	// Repeat the call until `done` is true. If you repeat a call because its response was lost, NOT_FOUND can mean that
+	// the lost call deleted the environment. After the first call, other methods do not find the environment. The API
+	// tokens and user group tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a
+	// minute. Only a call of CreateEnvironment can create the environment again. The service keeps the audit events of
+	// the environment for the time of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the
+	// call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -995,8 +997,9 @@ type AdminServiceHandler interface {
 	// ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
 	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
-	// token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+	// Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
+	// refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
+	// does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
 	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
 	// while the caller reads the pages may be missing. Every other group is on exactly one page.
@@ -1022,10 +1025,10 @@ type AdminServiceHandler interface {
 	// which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
 	// group.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
-	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
-	// immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
-	// valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
-	// revoked within an hour. In this case, revoke the sessions of the whole group.
+	// Revokes all viewer sessions of a user group, or the sessions of one viewer of the group. ResolveViewer refuses
+	// these sessions immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of
+	// the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the
+	// group were revoked within an hour. In this case, revoke the sessions of the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
 	// Creates or replaces user groups. A group can have a token from another system or from an export. Each group
 	// succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
@@ -1040,9 +1043,10 @@ type AdminServiceHandler interface {
 	// Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
 	// event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
 	// stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
-	// revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
-	// the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
+	// revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
+	// after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+	// RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
+	// of all environments.
 	WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error
 	// Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
 	// need. ADMIN_TOKEN only.
@@ -1058,9 +1062,9 @@ type AdminServiceHandler interface {
 	// publication. Before that time, further calls of this method change nothing. Creates keys if the environment has
 	// none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
-	// Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
-	// the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
-	// a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+	// Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
+	// key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
+	// needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
 	// Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
 	// state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the

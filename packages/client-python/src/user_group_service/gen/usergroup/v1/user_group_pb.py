@@ -101,7 +101,8 @@ class UserGroup(Message[_UserGroupFields]):
             optional google.protobuf.Timestamp token_create_time = 11;
             ```
         expire_time:
-            Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
+            Expiry time of the group. From this time, the group is suspended with the reason `EXPIRED`. Unset if the group does
+            not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 12;
@@ -171,7 +172,7 @@ class Suspension(Message[_SuspensionFields]):
             string reason = 1;
             ```
         message:
-            Message for the page, at most 512 characters without control characters.
+            Message that the page shows to viewers, at most 512 characters without control characters.
 
             ```proto
             string message = 2;
@@ -212,7 +213,7 @@ class Suspension(Message[_SuspensionFields]):
 
 class ApiEnvironmentTag(Enum):
     """
-    The tag of an environment. Environments with the same name and different tags are separate.
+    The tag of an environment. Two environments with the same name and different tags are separate environments.
 
     ```proto
     enum usergroup.v1.ApiEnvironmentTag

@@ -52,7 +52,7 @@ class UserGroupService(Protocol):
     async def rotate_user_group_token(self, request: RotateUserGroupTokenRequest, ctx: RequestContext[RotateUserGroupTokenRequest, RotateUserGroupTokenResponse], /) -> RotateUserGroupTokenResponse:
         """
         Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
-        NOT_FOUND if `current_token` is not the current token of a group.
+        NOT_FOUND if no group has the given `current_token` or `user_group_id`.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -182,7 +182,7 @@ class UserGroupServiceClient(ConnectClient):
     ) -> RotateUserGroupTokenResponse:
         """
         Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
-        NOT_FOUND if `current_token` is not the current token of a group.
+        NOT_FOUND if no group has the given `current_token` or `user_group_id`.
         """
         return await self.execute_unary(
             request=request,
@@ -220,7 +220,7 @@ class UserGroupServiceSync(Protocol):
     def rotate_user_group_token(self, request: RotateUserGroupTokenRequest, ctx: RequestContext[RotateUserGroupTokenRequest, RotateUserGroupTokenResponse], /) -> RotateUserGroupTokenResponse:
         """
         Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
-        NOT_FOUND if `current_token` is not the current token of a group.
+        NOT_FOUND if no group has the given `current_token` or `user_group_id`.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -348,7 +348,7 @@ class UserGroupServiceClientSync(ConnectClientSync):
     ) -> RotateUserGroupTokenResponse:
         """
         Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
-        NOT_FOUND if `current_token` is not the current token of a group.
+        NOT_FOUND if no group has the given `current_token` or `user_group_id`.
         """
         return self.execute_unary(
             request=request,

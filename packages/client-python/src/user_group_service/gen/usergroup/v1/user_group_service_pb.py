@@ -61,8 +61,8 @@ class GetUserGroupRequest(Message[_GetUserGroupRequestFields]):
             optional google.protobuf.Struct properties = 4;
             ```
         expire_time:
-            Time from which a new group is suspended with the reason `EXPIRED`, such as the end of a trial.
-            Default: never.
+            Expiry time of a new group, such as the end of a trial. From this time, the group is suspended with the reason
+            `EXPIRED`. Default: never.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 5;
@@ -163,7 +163,7 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
             ```
         update_mask:
             Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the mask lists a field
-            that is unset, the service clears the field. Default: every field that is set.
+            that the request does not set, the service clears the field. Default: all fields that the request sets.
 
             ```proto
             optional google.protobuf.FieldMask update_mask = 5;
@@ -175,8 +175,8 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
             string etag = 6;
             ```
         expire_time:
-            New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group
-            immediately. A later time resumes a group that is suspended with the reason `EXPIRED`.
+            New expiry time. From this time, the group is suspended with the reason `EXPIRED`. A time in the past suspends the
+            group immediately. A time in the future resumes a group that is suspended with the reason `EXPIRED`.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 7;
@@ -262,8 +262,8 @@ class RotateUserGroupTokenRequest(Message[_RotateUserGroupTokenRequestFields]):
             ```
         request_id:
             Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
-            the retry does not rotate again, and returns the token that the first call created. If this token has been replaced
-            since, the retry fails with ABORTED (TOKEN_REPLACED).
+            the retry does not rotate again, and returns the token that the first call created. If another call has replaced
+            this token in the meantime, the retry fails with ABORTED (TOKEN_REPLACED).
 
             ```proto
             string request_id = 4;

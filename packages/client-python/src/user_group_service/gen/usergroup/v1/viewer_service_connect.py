@@ -37,9 +37,9 @@ class ViewerService(Protocol):
     async def resolve_viewer(self, request: ResolveViewerRequest, ctx: RequestContext[ResolveViewerRequest, ResolveViewerResponse], /) -> ResolveViewerResponse:
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
-        unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-        the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
-        page.
+        unknown, revoked or expired, or belongs to another environment. Fails with FAILED_PRECONDITION
+        (USER_GROUP_SUSPENDED) while the group is suspended. In this case, `suspension_message` in the metadata of
+        ErrorInfo is the message that the page shows to viewers.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -118,9 +118,9 @@ class ViewerServiceClient(ConnectClient):
     ) -> ResolveViewerResponse:
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
-        unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-        the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
-        page.
+        unknown, revoked or expired, or belongs to another environment. Fails with FAILED_PRECONDITION
+        (USER_GROUP_SUSPENDED) while the group is suspended. In this case, `suspension_message` in the metadata of
+        ErrorInfo is the message that the page shows to viewers.
         """
         return await self.execute_unary(
             request=request,
@@ -169,9 +169,9 @@ class ViewerServiceSync(Protocol):
     def resolve_viewer(self, request: ResolveViewerRequest, ctx: RequestContext[ResolveViewerRequest, ResolveViewerResponse], /) -> ResolveViewerResponse:
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
-        unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-        the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
-        page.
+        unknown, revoked or expired, or belongs to another environment. Fails with FAILED_PRECONDITION
+        (USER_GROUP_SUSPENDED) while the group is suspended. In this case, `suspension_message` in the metadata of
+        ErrorInfo is the message that the page shows to viewers.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -248,9 +248,9 @@ class ViewerServiceClientSync(ConnectClientSync):
     ) -> ResolveViewerResponse:
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
-        unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-        the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
-        page.
+        unknown, revoked or expired, or belongs to another environment. Fails with FAILED_PRECONDITION
+        (USER_GROUP_SUSPENDED) while the group is suspended. In this case, `suspension_message` in the metadata of
+        ErrorInfo is the message that the page shows to viewers.
         """
         return self.execute_unary(
             request=request,

@@ -69,7 +69,7 @@ _ResolveViewerResponseFields: TypeAlias = Literal["team_id", "name", "provided_i
 
 class ResolveViewerResponse(Message[_ResolveViewerResponseFields]):
     """
-    The user group of a token. Never contains the token.
+    The user group of a token or viewer session, without the token of the group.
 
     ```proto
     message usergroup.v1.ResolveViewerResponse
@@ -157,7 +157,7 @@ _ViewerSessionFields: TypeAlias = Literal["id", "audience", "viewer_id", "origin
 
 class ViewerSession(Message[_ViewerSessionFields]):
     """
-    The claims of a viewer session, except the claims of its group.
+    The claims of a viewer session. The claims that describe the group are fields of ResolveViewerResponse.
 
     ```proto
     message usergroup.v1.ViewerSession
@@ -256,7 +256,7 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
             ```
         ttl:
             Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, but at most
-            VIEWER_SESSION_MAX. A session expires no later than its group. If a token in its grace period creates the session,
+            VIEWER_SESSION_MAX. A session expires no later than its group. If the request contains a token in its grace period,
             the session also expires no later than this token.
 
             ```proto
@@ -276,8 +276,8 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
             optional string origin = 6;
             ```
         property_keys:
-            Keys of the group's properties to include in the session, at most 100. Anyone who has the session can read these
-            properties. Default: none.
+            Keys of group properties that the service copies into the session, at most 100. Anyone who has the session can read
+            these properties. Default: none.
 
             ```proto
             repeated string property_keys = 7;

@@ -61,12 +61,12 @@ class AdminService(Protocol):
     async def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
-        the environment. After the first call, other methods do not find the environment. The API tokens and user group
-        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        Repeat the call until `done` is true. If you repeat a call because its response was lost, NOT_FOUND can mean that
+        the lost call deleted the environment. After the first call, other methods do not find the environment. The API
+        tokens and user group tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a
+        minute. Only a call of CreateEnvironment can create the environment again. The service keeps the audit events of
+        the environment for the time of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the
+        call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -117,8 +117,9 @@ class AdminService(Protocol):
 
     async def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
-        token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+        Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
+        refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
+        does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -176,10 +177,10 @@ class AdminService(Protocol):
 
     async def revoke_viewer_sessions(self, request: RevokeViewerSessionsRequest, ctx: RequestContext[RevokeViewerSessionsRequest, RevokeViewerSessionsResponse], /) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
-        immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
-        valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
-        revoked within an hour. In this case, revoke the sessions of the whole group.
+        Revokes all viewer sessions of a user group, or the sessions of one viewer of the group. ResolveViewer refuses
+        these sessions immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of
+        the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the
+        group were revoked within an hour. In this case, revoke the sessions of the whole group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -210,9 +211,10 @@ class AdminService(Protocol):
         Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
         event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
         stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
-        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
-        the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
+        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
+        after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+        RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
+        of all environments.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -248,9 +250,9 @@ class AdminService(Protocol):
 
     async def retire_token_key(self, request: RetireTokenKeyRequest, ctx: RequestContext[RetireTokenKeyRequest, RetireTokenKeyResponse], /) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
-        the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
-        a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
+        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
+        needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -878,12 +880,12 @@ class AdminServiceClient(ConnectClient):
     ) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
-        the environment. After the first call, other methods do not find the environment. The API tokens and user group
-        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        Repeat the call until `done` is true. If you repeat a call because its response was lost, NOT_FOUND can mean that
+        the lost call deleted the environment. After the first call, other methods do not find the environment. The API
+        tokens and user group tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a
+        minute. Only a call of CreateEnvironment can create the environment again. The service keeps the audit events of
+        the environment for the time of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the
+        call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1053,8 +1055,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
-        token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+        Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
+        refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
+        does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -1248,10 +1251,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
-        immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
-        valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
-        revoked within an hour. In this case, revoke the sessions of the whole group.
+        Revokes all viewer sessions of a user group, or the sessions of one viewer of the group. ResolveViewer refuses
+        these sessions immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of
+        the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the
+        group were revoked within an hour. In this case, revoke the sessions of the whole group.
         """
         return await self.execute_unary(
             request=request,
@@ -1350,9 +1353,10 @@ class AdminServiceClient(ConnectClient):
         Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
         event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
         stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
-        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
-        the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
+        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
+        after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+        RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
+        of all environments.
         """
         return self.execute_server_stream(
             request=request,
@@ -1473,9 +1477,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
-        the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
-        a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
+        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
+        needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1785,12 +1789,12 @@ class AdminServiceSync(Protocol):
     def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
-        the environment. After the first call, other methods do not find the environment. The API tokens and user group
-        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        Repeat the call until `done` is true. If you repeat a call because its response was lost, NOT_FOUND can mean that
+        the lost call deleted the environment. After the first call, other methods do not find the environment. The API
+        tokens and user group tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a
+        minute. Only a call of CreateEnvironment can create the environment again. The service keeps the audit events of
+        the environment for the time of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the
+        call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1841,8 +1845,9 @@ class AdminServiceSync(Protocol):
 
     def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
-        token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+        Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
+        refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
+        does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1900,10 +1905,10 @@ class AdminServiceSync(Protocol):
 
     def revoke_viewer_sessions(self, request: RevokeViewerSessionsRequest, ctx: RequestContext[RevokeViewerSessionsRequest, RevokeViewerSessionsResponse], /) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
-        immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
-        valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
-        revoked within an hour. In this case, revoke the sessions of the whole group.
+        Revokes all viewer sessions of a user group, or the sessions of one viewer of the group. ResolveViewer refuses
+        these sessions immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of
+        the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the
+        group were revoked within an hour. In this case, revoke the sessions of the whole group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1934,9 +1939,10 @@ class AdminServiceSync(Protocol):
         Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
         event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
         stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
-        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
-        the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
+        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
+        after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+        RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
+        of all environments.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1972,9 +1978,9 @@ class AdminServiceSync(Protocol):
 
     def retire_token_key(self, request: RetireTokenKeyRequest, ctx: RequestContext[RetireTokenKeyRequest, RetireTokenKeyResponse], /) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
-        the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
-        a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
+        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
+        needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2600,12 +2606,12 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. After a lost response, NOT_FOUND can also mean that the earlier call deleted
-        the environment. After the first call, other methods do not find the environment. The API tokens and user group
-        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        Repeat the call until `done` is true. If you repeat a call because its response was lost, NOT_FOUND can mean that
+        the lost call deleted the environment. After the first call, other methods do not find the environment. The API
+        tokens and user group tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a
+        minute. Only a call of CreateEnvironment can create the environment again. The service keeps the audit events of
+        the environment for the time of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the
+        call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -2775,8 +2781,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
-        token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+        Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
+        refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
+        does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -2970,10 +2977,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
-        immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
-        valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
-        revoked within an hour. In this case, revoke the sessions of the whole group.
+        Revokes all viewer sessions of a user group, or the sessions of one viewer of the group. ResolveViewer refuses
+        these sessions immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of
+        the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the
+        group were revoked within an hour. In this case, revoke the sessions of the whole group.
         """
         return self.execute_unary(
             request=request,
@@ -3072,9 +3079,10 @@ class AdminServiceClientSync(ConnectClientSync):
         Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
         event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
         stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
-        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
-        the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
+        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
+        after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+        RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
+        of all environments.
         """
         return self.execute_server_stream(
             request=request,
@@ -3195,9 +3203,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
-        the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
-        a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
+        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
+        needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,

@@ -441,7 +441,7 @@ class CreateApiTokenRequest(Message[_CreateApiTokenRequestFields]):
             ```
         expire_time:
             Expiry time, in the future. Must not be later than the expiry time of the caller's token. Default: the expiry time
-            of the caller's token. If the caller's token does not expire, neither does the new token.
+            of the caller's token, or no expiry time if the caller's token does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
@@ -1371,7 +1371,7 @@ class SuspendUserGroupRequest(Message[_SuspendUserGroupRequestFields]):
             string reason = 3;
             ```
         message:
-            Message for the page, at most 512 characters without control characters. Default: none.
+            Message that the page shows to viewers, at most 512 characters without control characters. Default: none.
 
             ```proto
             string message = 4;
@@ -1891,7 +1891,8 @@ class ListAuditEventsRequest(Message[_ListAuditEventsRequestFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         page_size:
-            Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events even if more pages follow.
+            Maximum number of events, up to 1000. Default: 100. A page can have fewer events, or no events, even if more pages
+            follow.
 
             ```proto
             int32 page_size = 2;

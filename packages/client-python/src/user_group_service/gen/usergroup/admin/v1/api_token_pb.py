@@ -87,7 +87,7 @@ class ApiToken(Message[_ApiTokenFields]):
             optional google.protobuf.Timestamp token_create_time = 9;
             ```
         grace_expire_time:
-            Time at which all previous secrets have expired. Unset if no previous secret is valid.
+            Time at which the last of the previous secrets expires. Unset if no previous secret is valid.
 
             ```proto
             optional google.protobuf.Timestamp grace_expire_time = 10;

@@ -24,7 +24,8 @@ _AuditEventFields: TypeAlias = Literal["id", "create_time", "actor_id", "actor_d
 
 class AuditEvent(Message[_AuditEventFields]):
     """
-    An audit event: a change, or an export of tokens. The event contains no values and no tokens.
+    An audit event: a change, or an export of tokens. The event contains the names of changed fields, but no values of
+    fields and no tokens.
 
     ```proto
     message usergroup.admin.v1.AuditEvent
@@ -63,7 +64,7 @@ class AuditEvent(Message[_AuditEventFields]):
             string role = 5;
             ```
         method:
-            Name of the RPC, such as `UpdateUserGroup`, also for a call over REST.
+            Name of the RPC, such as `UpdateUserGroup`. For a call over REST, the name of the equivalent RPC.
 
             ```proto
             string method = 6;

@@ -28,8 +28,8 @@ _EventFields: TypeAlias = Literal["id", "type", "create_time", "actor_id", "user
 
 class Event(Message[_EventFields]):
     """
-    A change, or an export of tokens, as an event for other systems. The event contains no values and no tokens. The audit
-    event with the same id contains the details of the call.
+    An event for other systems: a change, or an export of tokens. The event contains the names of changed fields, but no
+    values of fields and no tokens. The audit event with the same id contains the details of the call.
 
     ```proto
     message usergroup.admin.v1.Event
@@ -118,7 +118,7 @@ _UserGroupVersionFields: TypeAlias = Literal["user_group_id", "etag", "suspensio
 
 class UserGroupVersion(Message[_UserGroupVersionFields]):
     """
-    A user group of a snapshot. A new etag means that the group has changed.
+    A user group in a snapshot. If the etag differs from the etag that the client has stored, the group has changed.
 
     ```proto
     message usergroup.admin.v1.UserGroupVersion

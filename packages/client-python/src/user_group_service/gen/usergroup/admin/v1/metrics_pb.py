@@ -160,7 +160,8 @@ class MetricsSample(Message[_MetricsSampleFields]):
             map<string, int32> errors = 3;
             ```
         p50:
-            Estimated median of the durations of unary calls. Durations above 2.5 s count as 2.5 s. Unset without unary calls.
+            Estimated median of the durations of unary calls. Durations above 2.5 s count as 2.5 s. Unset if the sample has no
+            unary calls.
 
             ```proto
             optional google.protobuf.Duration p50 = 4;

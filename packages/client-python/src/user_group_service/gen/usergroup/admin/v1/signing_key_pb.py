@@ -118,7 +118,7 @@ class SigningKey(Message[_SigningKeyFields]):
                 STATE_ACTIVE = 2
                 ```
             RETIRED:
-                The key does not sign any more. The key stays published until its last session has expired.
+                The key does not sign new sessions. The key stays published until all sessions that it signed have expired.
 
                 ```proto
                 STATE_RETIRED = 3

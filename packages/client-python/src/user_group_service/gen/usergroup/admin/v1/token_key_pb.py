@@ -44,14 +44,15 @@ class TokenKey(Message[_TokenKeyFields]):
             bool primary = 2;
             ```
         held:
-            True if the worker that responds has this key. Without this key, the worker cannot decrypt tokens that need the
-            key.
+            True if the worker that responds has this key. Without this key, the worker cannot decrypt tokens that were
+            encrypted with the key.
 
             ```proto
             bool held = 3;
             ```
         recorded:
-            True if stored tokens may need this key: from the first use by any worker until RetireTokenKey.
+            True if stored tokens may need this key. True from the first use of the key by any worker until a call of
+            RetireTokenKey.
 
             ```proto
             bool recorded = 4;

@@ -55,13 +55,13 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             string name = 3;
             ```
         mapping:
-            Maps schema ids to data sources. Unset in lists.
+            Maps schema ids to data sources. Unset in responses of ListUserGroups.
 
             ```proto
             map<string, string> mapping = 4;
             ```
         properties:
-            Free-form JSON object. Unset in lists, and if the group has no properties.
+            Free-form JSON object. Unset in responses of ListUserGroups, and if the group has no properties.
 
             ```proto
             optional google.protobuf.Struct properties = 5;
@@ -111,7 +111,8 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             bool imported_token = 12;
             ```
         expire_time:
-            Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
+            Expiry time of the group. From this time, the group is suspended with the reason `EXPIRED`. Unset if the group does
+            not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 13;
@@ -209,14 +210,15 @@ class ImportedUserGroup(Message[_ImportedUserGroupFields]):
             optional google.protobuf.Struct properties = 4;
             ```
         token:
-            Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps this token until the next
-            rotation. Default: an existing group keeps its token, and a new group gets a generated token.
+            Token of the group in the system from which you import the group, 8 to 1,024 visible ASCII characters. The group
+            keeps this token until the next rotation. Default: an existing group keeps its token, and a new group gets a
+            generated token.
 
             ```proto
             optional string token = 5;
             ```
         expire_time:
-            Time from which the group is suspended with the reason `EXPIRED`. Default: never.
+            Expiry time of the group. From this time, the group is suspended with the reason `EXPIRED`. Default: never.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 6;
@@ -336,7 +338,7 @@ class ImportResult(Message[_ImportResultFields]):
                 string reason = 2;
                 ```
             message:
-                Message with the failure and the remedy, in English.
+                English text that describes the failure and the remedy.
 
                 ```proto
                 string message = 3;
@@ -412,8 +414,8 @@ class ImportResult(Message[_ImportResultFields]):
                 OUTCOME_TOKEN_NEWER = 5
                 ```
             SUSPENDED:
-                The group is suspended, and keeps its `suspension` and `expire_time`, which differ from the given values. A token
-                that is newer than `snapshot_time` also stays. The other fields have the given values.
+                The group is suspended, and keeps its `suspension` and `expire_time`, which differ from the given values. If its
+                token is newer than `snapshot_time`, the group also keeps the token. The other fields have the given values.
 
                 ```proto
                 OUTCOME_SUSPENDED = 6

@@ -80,13 +80,14 @@ class Webhook(Message[_WebhookFields]):
             optional google.protobuf.Timestamp update_time = 7;
             ```
         previous_secret_expire_time:
-            Time until which a replaced secret also signs messages. Unset if only the current secret signs messages.
+            Until this time, the service signs messages with at least one replaced secret and with the current secret. Unset if
+            only the current secret signs messages.
 
             ```proto
             optional google.protobuf.Timestamp previous_secret_expire_time = 8;
             ```
         delivered_time:
-            No event before this time waits for delivery.
+            All events before this time have been delivered, or need no delivery.
 
             ```proto
             optional google.protobuf.Timestamp delivered_time = 9;
@@ -98,7 +99,8 @@ class Webhook(Message[_WebhookFields]):
             optional google.protobuf.Timestamp last_success_time = 10;
             ```
         failure_start_time:
-            Time of the first failed delivery since the last successful delivery. Unset if the last delivery succeeded.
+            Time of the first failed delivery since the last successful delivery or the last change of the webhook. Unset if no
+            delivery has failed since then.
 
             ```proto
             optional google.protobuf.Timestamp failure_start_time = 11;
@@ -483,7 +485,7 @@ class UpdateWebhookRequest(Message[_UpdateWebhookRequestFields]):
             string display_name = 3;
             ```
         url:
-            New URL, as in CreateWebhook. Must not be empty if `update_mask` contains this field.
+            New URL, with the limits of `url` in CreateWebhookRequest. Must not be empty if `update_mask` contains this field.
 
             ```proto
             string url = 4;
@@ -871,7 +873,7 @@ class RedeliverWebhookRequest(Message[_RedeliverWebhookRequestFields]):
             string webhook_id = 2;
             ```
         start_time:
-            The service delivers the events since this time again. Required. If this time is after `delivered_time`, the call
+            The service delivers all events since this time again. Required. If this time is after `delivered_time`, the call
             only ends the wait for the next attempt.
 
             ```proto
@@ -952,7 +954,7 @@ class WebhookState(Enum):
             WEBHOOK_STATE_DISABLED = 2
             ```
         FAILED:
-            The service has disabled the webhook, because all deliveries failed for three days.
+            The service has disabled the webhook, because all attempts to deliver events failed for three days.
 
             ```proto
             WEBHOOK_STATE_FAILED = 3
