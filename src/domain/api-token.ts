@@ -88,7 +88,7 @@ export interface ApiTokenKey {
  */
 export interface ApiTokenStore {
   /**
-   * Creates an API token. The creator is the author of the change. Only the result of this call contains the secret.
+   * Creates an API token. Its `creator` is the author of the change. Only the result of this call contains the secret.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the API token of the caller was revoked, or if a
    *   call of `revoke` with the option `issued` is running or ended less than five seconds ago
@@ -109,7 +109,10 @@ export interface ApiTokenStore {
     onUnreadable?: (id: string) => void,
   ): Promise<Page<ApiToken>>;
 
-  /** Changes values. Former secrets expire no later than a new expiry time. @throws ApiTokenNotFound */
+  /**
+   * Changes values. If the change sets an expiry time, former secrets expire at this time at the latest. @throws
+   * ApiTokenNotFound
+   */
   update(environment: Environment, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
 
   /**
@@ -122,8 +125,8 @@ export interface ApiTokenStore {
   rotate(environment: Environment, id: string, rotation: ApiTokenRotation, by: ChangeBy): Promise<ApiTokenWithSecret>;
 
   /**
-   * Revokes an API token with all its secrets, and returns the number of revoked API tokens. `find` no longer returns
-   * them.
+   * Revokes an API token with all its secrets, and returns the number of revoked API tokens. After the call, `find`
+   * does not return these API tokens.
    *
    * If `issued` is true, also revokes each API token that this API token created or rotated, directly or through other
    * API tokens. The call finds an API token even if the API token that created or rotated it is revoked or expired, or
@@ -153,6 +156,6 @@ export interface RevocationListener {
   environmentDeleted(environment: Environment): void;
   /** Called after the API token with this digest was revoked or changed. Must ignore a value that is not a digest. */
   revoked(digest: string): void;
-  /** Called after messages were lost. A cache must drop all API tokens, because any may have changed. */
+  /** Called after messages were lost. A cache must drop all API tokens, because each of them may have changed. */
   missed(): void;
 }

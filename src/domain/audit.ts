@@ -1,8 +1,8 @@
 import type { Role } from "./role.ts";
 
 /**
- * The author of a change, and details of the call. Audit events contain these values, so no value may be secret.
- * Look-ups do not read the values, so a value that is expensive to compute can be a getter.
+ * The author of a change, and details of the call. Audit events contain these values, so no value may be secret. Calls
+ * that change nothing do not read these values, so a value that is expensive to compute can be a getter.
  */
 export interface ChangeBy {
   /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */

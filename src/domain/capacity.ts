@@ -19,14 +19,14 @@ export const MAX_CALLS = 16_384;
 export const MAX_KEY_REQUESTS = 4096;
 
 /**
- * The maximum number of open streams, and their maximum lifetime in milliseconds. Streams are WatchEvents, Watch of the
- * health service, reflection, and calls that have no API token and whose body arrives slowly. If a stream of Watch
- * ends, gRPC clients call Watch again.
+ * The maximum number of open streams, and their maximum lifetime in milliseconds. This limit counts WatchEvents, Watch
+ * of the health service, reflection, and calls that have no API token and whose body arrives slowly. If a stream of
+ * Watch ends, gRPC clients call Watch again.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };
 
 /**
- * The maximum number of WatchEvents streams in a worker, and per environment in a worker. Both numbers are below
+ * The maximum numbers of WatchEvents streams in one worker: in total, and for one environment. Both numbers are below
  * `STREAMS.max`, so that other calls can still open streams. Each stream stores up to one page of events in memory.
  */
 export const MAX_WATCHERS = { worker: 500, environment: 100 };

@@ -4,7 +4,7 @@ import { clientKey, type Network, parseNetwork } from "./client-address.ts";
 function networks(...texts: string[]): Network[] {
   return texts.map((text) => {
     const network = parseNetwork(text);
-    if (!network) throw new Error(`${text} is no network`);
+    if (!network) throw new Error(`${text} is not a network`);
     return network;
   });
 }
@@ -70,11 +70,11 @@ describe("X-Forwarded-For", () => {
       "10.0.0.2,10.0.0.3",
       "10.0.0.2",
     ],
-    ["may have ports", "10.0.0.1", "1.1.1.1, 203.0.113.5:4711", "203.0.113.5"],
-    ["may have brackets", "10.0.0.1", "[2001:db8:1:2::4]:443", "2001:db8:1:2::/64"],
-    ["that is not an address is ignored", "10.0.0.1", "1.1.1.1, unknown", "10.0.0.1"],
-    ["in hexadecimal notation is ignored", "10.0.0.1", "0x7f.1", "10.0.0.1"],
-    ["in octal notation is ignored", "10.0.0.1", "0177.0.0.01", "10.0.0.1"],
+    ["may contain ports", "10.0.0.1", "1.1.1.1, 203.0.113.5:4711", "203.0.113.5"],
+    ["may contain IPv6 addresses in brackets", "10.0.0.1", "[2001:db8:1:2::4]:443", "2001:db8:1:2::/64"],
+    ["whose last entry is not an address is ignored", "10.0.0.1", "1.1.1.1, unknown", "10.0.0.1"],
+    ["with an address in hexadecimal notation is ignored", "10.0.0.1", "0x7f.1", "10.0.0.1"],
+    ["with an address in octal notation is ignored", "10.0.0.1", "0177.0.0.01", "10.0.0.1"],
     [
       "with an empty entry identifies the proxy to the right of the entry as the client",
       "10.0.0.1",

@@ -6,7 +6,7 @@ export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
 /** The number of 16-bit groups in an IPv6 network prefix. A host can choose the other 64 bits (RFC 4291, 2.5.1). */
 export const IPV6_PREFIX_HEXTETS = 4;
 
-/** The form of an address with a port, which some proxies write to `X-Forwarded-For`. */
+/** Matches an address with a port. Some proxies write such addresses to `X-Forwarded-For`. */
 const WITH_PORT = /^(?:\[([^\]]+)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/;
 
 const MAX_LENGTH = 80;

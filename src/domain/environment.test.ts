@@ -16,11 +16,11 @@ describe("the name of an environment", () => {
   it.each([
     ...["", "/", "/Customer", "acme/", "acme/customer", "acme/CUSTOMER", "acme/Production", "acme/Customer/"],
     ...["acme/Customer/x", "acme /Customer", "acme\n", "acme/Customer\n", "ac{me}", "ümlaut", "x".repeat(65)],
-    // URL parsers remove or change these path segments, and the URL of the signing keys contains the name.
+    // The URL of the signing keys contains the name, and URL parsers remove or change these path segments.
     ...[".", "..", "./Customer", "../Testing", ".acme"],
   ])("may not be %j", (text) => expect(parseEnvironmentName(text)).toBeUndefined());
 
-  it("and its tag have a path that no other name or tag has", () => {
+  it("and its tag form a path that no other name and tag form", () => {
     const texts = ["a", "a/Customer", "a/Testing", "a.Customer", "aCustomer", "A"];
     const paths = texts.map((text) => environmentPath(parseEnvironmentName(text) ?? { name: "", tag: undefined }));
     expect(new Set(paths).size).toBe(texts.length);

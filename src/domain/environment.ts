@@ -7,7 +7,7 @@ export interface Environment {
   readonly name: string;
   readonly tag: EnvironmentTag | undefined;
   /**
-   * The number, from 1 to 2^20 - 1. It is unique even among environments with the same name. The team ids of the
+   * The number, from 1 to 2^20 - 1. Unique among all environments, including deleted environments. The team ids of the
    * environment contain this number in their high bits.
    */
   readonly number: number;
@@ -51,7 +51,7 @@ export function parseEnvironmentPath(path: string): EnvironmentName | undefined 
 export const ENVIRONMENT_NUMBERS = 2 ** 20;
 
 /**
- * The number of team ids of an environment. Every new group uses a new id, even after deletions. The high bits of a
- * team id contain the number of the environment. A team id is below 2^53.
+ * The number of team ids of an environment. Every new group uses a new id: ids of deleted groups are not used again.
+ * The high bits of a team id contain the number of the environment. A team id is below 2^53.
  */
 export const TEAM_IDS = 2 ** 33;

@@ -55,7 +55,7 @@ function failure<Args extends readonly unknown[] = [cause?: unknown]>(
 }
 
 export class UserGroupNotFound extends failure("NotFound", "USER_GROUP_NOT_FOUND", {
-  text: "the environment of the API token has no user group with this user_group_id; GetUserGroup creates it for an API token with the role manage",
+  text: "the environment of the API token has no user group with this user_group_id; GetUserGroup creates the group if the API token has the role manage",
 }) {}
 
 /**
@@ -66,7 +66,7 @@ export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
   text: (malformed?: boolean) =>
     malformed
       ? "this is an incomplete or mistyped user group token, or another kind of token; copy the token again"
-      : "no user group of the environment has this token: it was rotated or revoked, or belongs to another environment",
+      : "no user group of the environment has this token: the token was replaced or revoked, or belongs to another environment",
 }) {}
 
 /** The group is suspended, so viewers must not see the data of the group. */
@@ -119,7 +119,7 @@ export class UserGroupExists extends failure("AlreadyExists", "USER_GROUP_EXISTS
 }) {}
 
 export class TokenTaken extends failure("AlreadyExists", "TOKEN_TAKEN", {
-  text: "another user group of the environment has this token, as its current token or in a grace period; rotate or revoke the token there first",
+  text: "another user group of the environment has this token, as its current token or in a grace period; rotate or revoke the token of that group first",
 }) {}
 
 export class TokenNotImportable extends failure("InvalidArgument", "TOKEN_NOT_IMPORTABLE", {
@@ -172,11 +172,11 @@ export class TooManyApiTokens extends failure("ResourceExhausted", "TOO_MANY_API
 
 /** The API token of the caller may have been revoked before the call could create or rotate an API token. */
 export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
-  text: "API tokens of the environment were just revoked, maybe the API token of the caller; try again in 5 seconds",
+  text: "API tokens of the environment were revoked a moment ago, maybe also the API token of the caller; try again in 5 seconds",
 }) {}
 
 export class ApiTokenOutlivesCaller extends failure("PermissionDenied", "API_TOKEN_OUTLIVES_CALLER", {
-  text: "the API token to rotate expires later than the API token of the caller; rotate it with an API token that expires no earlier, or revoke it",
+  text: "the API token to rotate expires later than the API token of the caller; call with an API token that expires no earlier than the API token to rotate, or revoke the API token to rotate",
 }) {}
 
 export class WebhookNotFound extends failure("NotFound", "WEBHOOK_NOT_FOUND", {

@@ -1,5 +1,6 @@
 /**
- * Shares a read among all callers. Reuses the result or the error of the read for `keptMs` milliseconds after the read.
+ * Returns a function that shares one call of `read` among all its callers. For `keptMs` milliseconds after the end of
+ * the call, further callers get the same result or error.
  */
 export function sharedResult<T>(keptMs: number, read: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;

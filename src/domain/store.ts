@@ -91,11 +91,14 @@ export interface UserGroupRange extends PageRequest {
 export interface UserGroupAdminStore {
   /**
    * Lists groups in the order of the UTF-8 bytes of their ids. Page keys are ids. A group that exists during the whole
-   * listing is on exactly one page. A page of a search by name may have few or no items, even if more pages follow.
+   * listing is on exactly one page. With `nameContains`, a page may have few or no items, even if more pages follow.
    */
   list(environment: Environment, range: UserGroupRange): Promise<Page<UserGroupInfo>>;
 
-  /** Lists groups with all values, in the order of `list`. A page has at most about 1 MiB, or one larger group. */
+  /**
+   * Lists groups with all values, in the order of `list`. A page has at most about 1 MiB. A larger group is alone on
+   * its page.
+   */
   export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;
 
   /** Returns a group without its token, and changes nothing. @throws UserGroupNotFound */
@@ -103,7 +106,7 @@ export interface UserGroupAdminStore {
 
   /**
    * Deletes a group and revokes its tokens atomically. A new group with the same id has another team id and another
-   * token. A retried rotation of the deleted group does not return the token of the new group.
+   * token. If a rotation of the deleted group is retried, the retry does not return the token of the new group.
    *
    * @param etag if not empty, the group must have this etag
    * @throws TokenNotFound if the target is a token, but not the current token of a group; UserGroupNotFound,
@@ -142,18 +145,21 @@ export interface UserGroupAdminStore {
     by: ChangeBy,
   ): Promise<UserGroupInfo>;
 
-  /** Atomically revokes all sessions of a group or of one viewer. @throws UserGroupNotFound, TooManyEndedViewers */
+  /**
+   * Atomically revokes all sessions of a group, or all sessions of one viewer. @throws UserGroupNotFound,
+   * TooManyEndedViewers
+   */
   endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void>;
 
   /**
-   * Imports groups, each atomically and independently, and returns the outcomes in the order of the groups. A group
-   * that has the imported values does not change, so an import can be repeated.
+   * Imports groups, and returns the outcomes in the order of the groups. The import of each group is atomic, and does
+   * not depend on the other groups. A group that has the imported values does not change, so an import can be repeated.
    *
    * If the token of an existing group is younger than `snapshotTime`, the group keeps this token. Otherwise the group
    * gets the imported token, and `snapshotTime` becomes the creation time of the token. If `replaceNewerTokens` is
-   * true, the imported token also replaces a younger token, and gets the creation time of the younger token. If another
-   * group has the imported token, as its current token or in its grace period, the import of this group fails. A
-   * suspended group keeps its suspension and its `expireTime`.
+   * true, the imported token also replaces a younger token, and gets the creation time of the younger token. If the
+   * imported token already belongs to another group, even in its grace period, the outcome is `failed`. A suspended
+   * group keeps its suspension and its `expireTime`.
    *
    * @param groups no two groups may have the same id or the same token
    */
@@ -188,7 +194,10 @@ interface ExportedPage extends Page<UserGroup> {
 
 /** A store of environments. The methods throw the errors and write the audit events of a `UserGroupStore`. */
 export interface EnvironmentStore {
-  /** Returns the environment with this name, or creates it. @throws EnvironmentNotFound if it was deleted */
+  /**
+   * Returns the environment with this name, or creates it. @throws EnvironmentNotFound if the last environment with
+   * this name was deleted
+   */
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
@@ -231,9 +240,9 @@ export interface EnvironmentStore {
   delete(name: EnvironmentName, force: boolean, by: ChangeBy): Promise<number>;
 }
 
-/** Records the last resolves of groups (`UserGroupInfo.lastResolveDay`). */
+/** Records the day on which a group was last used (`UserGroupInfo.lastResolveDay`). */
 export interface LastResolveNotes {
-  /** Records that a viewer was resolved now. The store writes the record later, in the background. */
+  /** Records that the group of the viewer was used today. The store writes the day later, in the background. */
   note(environment: Environment, viewer: Viewer): void;
 }
 
@@ -272,7 +281,10 @@ export const READY_KINDS = ["reads", "changes"] as const;
 export type ReadyKind = (typeof READY_KINDS)[number];
 
 export interface StoreProbe {
-  /** Checks that the store answers reads, or commits changes. @throws StoreUnavailable, TooFewReplicas */
+  /**
+   * With `reads`, checks that the store answers reads. With `changes`, checks that the store commits changes. @throws
+   * StoreUnavailable, TooFewReplicas
+   */
   check(kind: ReadyKind): Promise<void>;
 }
 

@@ -9,13 +9,16 @@ export interface TokenKey {
   readonly isPrimary: boolean;
   /** Whether `TOKEN_KEYS` of this process contains the key. */
   readonly isHeld: boolean;
-  /** Whether data may be encrypted with the key. True from its first use by any process until it is retired. */
+  /**
+   * Whether data may be encrypted with the key. True from the first use of the key by any process until a call of
+   * `retire`.
+   */
   readonly isRecorded: boolean;
   /** The time of the last report by a process that encrypts with the key. Undefined if no process has reported. */
   readonly lastEncryptTime: number | undefined;
 }
 
-/** Values for each kind of record with a secret that a key of `TOKEN_KEYS` encrypts. */
+/** One value for each kind of record that contains an encrypted secret. Keys of `TOKEN_KEYS` encrypt these secrets. */
 export interface ByKind<T> {
   readonly userGroups: T;
   readonly signingKeys: T;
@@ -24,7 +27,7 @@ export interface ByKind<T> {
 
 /** The result of `reencrypt`. Only the first page contains signing keys and webhooks. */
 export interface Reencryption {
-  /** For each key, the numbers of records with a secret that this key encrypted before the call. */
+  /** For each key, the numbers of records whose secret was encrypted with this key before the call. */
   readonly uses: ReadonlyMap<string, ByKind<number>>;
   /** The number of groups whose tokens the call encrypted again. */
   readonly count: number;
@@ -35,7 +38,7 @@ export interface Reencryption {
 
 /** A store of the encryption keys of tokens. The store throws the errors of a `UserGroupStore`. */
 export interface TokenKeyStore {
-  /** Lists the keys that may have encrypted data, and the keys of this process. `readTime` is the time of this read. */
+  /** Lists the keys that stored data may need, and the keys of this process. `readTime` is the time of this read. */
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
 
   /**
@@ -49,10 +52,10 @@ export interface TokenKeyStore {
   reencrypt(environment: Environment, page: PageRequest, by: ChangeBy | undefined): Promise<Reencryption>;
 
   /**
-   * Searches for data that needs a key, for at most a few seconds. If no data needs the key, retires the key: records
-   * that no data is encrypted with the key.
+   * Searches for data that needs the key. The search takes at most a few seconds. If no data needs the key, retires the
+   * key: records that no data is encrypted with the key.
    *
-   * @param since the start of the checked period, in milliseconds since 1970. The end of the period is now
+   * @param since the start of the checked period, in milliseconds since 1970. The period ends at the time of the call
    * @throws TokenKeyInUse if a process used the key in this period or in the 30 s before this period; if data needs the
    *   key; or if the key is the first key of this process
    */

@@ -8,7 +8,7 @@ export const MAX_ID_LENGTH = 512;
 /** The fields of a group that callers set. Add new fields to this type first. */
 export interface GroupFields {
   readonly name: string;
-  /** The data source of each schema, by the id of the schema. */
+  /** Maps schema ids to data sources. */
   readonly mapping: { readonly [schemaId: string]: string };
   readonly properties: JsonObject | undefined;
   /**
@@ -24,7 +24,7 @@ export const EXPIRED = "EXPIRED";
 export interface Suspension {
   /** The reason that operators see, or `EXPIRED`. */
   readonly reason: string;
-  /** The message for the viewer's page. */
+  /** The message that the page shows to viewers. */
   readonly message: string;
   readonly suspendTime: number;
   /** The end of the suspension. If undefined, the suspension lasts until an operator resumes the group. */
@@ -49,7 +49,10 @@ export interface UserGroup extends GroupFields {
 
 /** The group of a viewer, without the token and the etag. If the group is suspended, viewers must not see its data. */
 export interface Viewer extends GroupFields, Pick<UserGroup, "teamId" | "providedId" | "suspension"> {
-  /** The expiry time of the presented token, in milliseconds since 1970. Undefined if it is the current token. */
+  /**
+   * The expiry time of the presented token, in milliseconds since 1970. Undefined if the presented token is the current
+   * token.
+   */
   readonly tokenExpireTime: number | undefined;
   readonly lastResolveDay?: number | undefined;
 }
@@ -58,7 +61,10 @@ export interface NewUserGroup extends GroupFields {
   readonly providedId: string;
 }
 
-/** A partial update. A value replaces the whole field, `null` clears an optional field, and an omitted field stays. */
+/**
+ * A partial update. A value replaces the whole field, `null` clears an optional field, and an omitted field does not
+ * change.
+ */
 export type UserGroupChange = {
   readonly [field in keyof GroupFields]?:
     | Exclude<GroupFields[field], undefined>
@@ -74,8 +80,8 @@ export interface Rotation {
   /** The grace period of the former token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;
   /**
-   * The grace period that the caller requested, in milliseconds. If undefined, `graceMs` is the default. A retry must
-   * request the same grace period, even if the default has changed.
+   * The grace period that the caller requested, in milliseconds. If undefined, the caller requested none, and `graceMs`
+   * is the setting `ROTATION_GRACE`. A retry must request the same grace period, even if the default has changed.
    */
   readonly requestedGraceMs: number | undefined;
   /** The request id, if the caller sent one. Within 24 hours, calls with the same id create only one token. */

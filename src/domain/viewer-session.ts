@@ -6,12 +6,12 @@ import type { UserGroupTarget, Viewer } from "./user-group.ts";
 /** The maximum duration of a viewer session, in milliseconds. */
 export const MAX_SESSION_MS = HOUR_MS;
 
-/** The maximum number of viewers of a group whose sessions are revoked individually. */
+/** The maximum number of viewers of a group whose sessions can be revoked individually within an hour. */
 export const MAX_ENDED_VIEWERS = 1000;
 
 interface SessionSubject {
   readonly viewer: Viewer;
-  /** The current generation of the group's sessions. */
+  /** The current generation number of the group, for new sessions. */
   readonly generation: number;
 }
 
@@ -32,8 +32,8 @@ export interface SessionOwner {
 
 /**
  * Looks up the groups of viewer sessions. The store contains no sessions. Each session contains the generation number
- * of its group. A revocation increases the number of the group, so that revoked sessions have a lower number. The store
- * throws the errors of a `UserGroupStore`.
+ * that its group had when the session was created. A revocation increases the number of the group, so that revoked
+ * sessions have a lower number than the group. The store throws the errors of a `UserGroupStore`.
  */
 export interface ViewerSessionStore {
   /**

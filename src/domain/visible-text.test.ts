@@ -21,7 +21,7 @@ it.each([
   ["a b\u200bc ", "contain U+200B ZERO WIDTH SPACE"],
   ["\ufeff", "begin with U+FEFF ZERO WIDTH NO-BREAK SPACE"],
   ["👪\u{e0041}👪", "contain U+E0041 (not visible)"],
-])("hiddenFault returns the place and the code point of the fault in %j", (text, fault) => {
+])("hiddenFault returns the position and the name of the forbidden code point in %j", (text, fault) => {
   expect(isVisible(text)).toBe(false);
   expect(hiddenFault(text)).toContain(fault);
 });

@@ -1,7 +1,10 @@
 /** Control and format characters, line separators, fillers, variation selectors, and the blank Braille pattern. */
 const HIDDEN = "\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800";
 
-/** Matches the first fault of a text. Every call uses this check. One expression is faster than several. */
+/**
+ * Matches the first invisible code point of a text, or a space at its start or end. Every call runs this check, and one
+ * expression is faster than three.
+ */
 const INVISIBLE = new RegExp(`^\\p{Z}|[${HIDDEN}]|\\p{Z}$`, "u");
 
 /** Returns whether a text contains no invisible code point, and neither starts nor ends with a space. */
@@ -9,7 +12,10 @@ export function isVisible(text: string): boolean {
   return !INVISIBLE.test(text);
 }
 
-/** Returns the first fault of a text, such as `must not end with U+0020 SPACE`, or undefined. */
+/**
+ * Describes the first fault of a text, such as `must not end with U+0020 SPACE`. Returns undefined if the text is
+ * visible.
+ */
 export function hiddenFault(text: string): string | undefined {
   const found = INVISIBLE.exec(text);
   if (!found) return undefined;

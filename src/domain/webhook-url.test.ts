@@ -34,7 +34,7 @@ describe("the URL of a webhook", () => {
     ["HTTPS://EXAMPLE.com:443/a?b=c", "https://example.com/a?b=c"],
     ["https://8.8.8.8:8443/", "https://8.8.8.8:8443/"],
     ["https://[2606:4700:4700::1111]/", "https://[2606:4700:4700::1111]/"],
-    // Every JavaScript object has properties with these two names.
+    // Every JavaScript object has properties with these names, so a look-up of the host in an object would succeed.
     ["https://constructor/", "https://constructor/"],
     ["https://__proto__/", "https://__proto__/"],
   ])("%s is allowed, and is normalized to %s", (text, url) => {

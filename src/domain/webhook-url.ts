@@ -20,7 +20,7 @@ export function isAllowedAddress(text: string, allowed: readonly Network[]): boo
 
 /**
  * The loopback hosts and their addresses. A webhook URL with one of these hosts may have the scheme `http`. The service
- * does not query DNS for these hosts, because DNS may not know `localhost`.
+ * does not query DNS for these hosts, because a DNS server may have no address for `localhost`.
  */
 export const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
   ["localhost", ["127.0.0.1", "::1"]],

@@ -43,14 +43,15 @@ export function restEndpoint(methods: { readonly [httpMethod: string]: EndpointM
 }
 
 /**
- * Creates a JSON response. The text ends with a line break, so that it is readable in a terminal. Changes `headers`.
+ * Creates a JSON response. The text ends with a line break, so that it is readable in a terminal. Adds `content-type`
+ * to `headers`.
  */
 export function jsonResponse(headers: HeaderRecord, body: object): HttpResponse {
   headers["content-type"] = "application/json";
   return { status: 200, headers, body: `${JSON.stringify(body)}\n` };
 }
 
-/** Calls the RPC of an endpoint with JSON fields. Rejects like `messageOf` and the RPC. */
+/** Calls the RPC of an endpoint with JSON fields. Rejects with the errors of `messageOf` and of the RPC. */
 export async function invoke<O extends DescMessage>(
   call: EndpointCall,
   rpc: DescMethodUnary<DescMessage, O>,
@@ -127,7 +128,7 @@ export function parseObject(text: string): JsonObject {
   return value;
 }
 
-/** Returns the fields that are present and not null. In proto messages, null means absent. */
+/** Returns the fields that are present and not null. In the JSON format of protobuf, null means absent. */
 export function pick(body: JsonObject, names: readonly string[]): JsonObject {
   const picked: JsonObject = {};
   for (const name of names) {

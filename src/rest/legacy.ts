@@ -13,7 +13,10 @@ import { common, GET, MASKABLE, methodOf, POST, PUT, type Verb } from "./user.ts
  * docs/legacy-paths.md maps each field and lists the missing features.
  */
 
-/** A name for user groups in the hosted service. Older documents use `user_group`, and newer documents `customer`. */
+/**
+ * A name of user groups in paths and fields of the hosted service. Older documents use `user_group`, and newer
+ * documents `customer`.
+ */
 interface Noun {
   readonly noun: string;
   readonly idField: string;
@@ -105,7 +108,7 @@ function sessionMethod(maxSeconds: number): EndpointMethod {
       user_group_id: requiredText(body, "provided_id"),
       audience: requiredText(body, "embed_id"),
       ttl: `${Math.min(secondsOf(expiration), maxSeconds)}s`,
-      // The hosted service calls the origin a domain. So if the value has no scheme, add the scheme.
+      // In the hosted service, the origin can be a domain without a scheme. If the value has no scheme, add `https://`.
       ...(origin !== undefined && { origin: isDomain(origin) ? `https://${origin}` : origin }),
       ...(Object.keys(claims).length > 0 && { claims }),
     });
@@ -129,7 +132,10 @@ function secondsOf(expiration: Json): number {
   return UNIT_SECONDS.reduce((sum, seconds, i) => sum + seconds * Number(units[i + 1] ?? 0), 0);
 }
 
-/** Returns the fields for `/api/user`. A null field counts as missing, so that it clears no stored value by mistake. */
+/**
+ * Returns the fields for `/api/user`. A null field counts as missing, so that null does not clear a stored value by
+ * mistake.
+ */
 function groupFieldsOf(body: JsonObject, idField: string): JsonObject {
   for (const [field, description] of Object.entries(REFUSED)) {
     if (Object.keys(pick(body, [field])).length > 0) throw invalidField(field, description);

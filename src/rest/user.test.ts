@@ -24,7 +24,7 @@ function outcomeOf(make: () => unknown): GetUserGroupRequest | "refused" {
   }
 }
 
-it("parses or rejects the fields of a GET as protobuf-es does", () => {
+it("GET /api/user parses and rejects the same fields as the decoder of protobuf-es", () => {
   let texts = 0;
   fc.assert(
     fc.property(body, (fields: JsonObject) => {

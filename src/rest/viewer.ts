@@ -30,13 +30,13 @@ import {
 
 const { resolveViewer, createViewerSession } = ViewerService.method;
 
-/** The errors of tokens that are not active. */
+/** The errors for which the response is only `active: false`. */
 const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, ViewerSessionInvalid];
 
 /**
  * Creates the endpoint `/api/viewer`. The endpoint serves ResolveViewer as token introspection (RFC 7662). The request
  * is a form or JSON. The response is the same for all invalid tokens (section 2.2). If the group of the token is
- * suspended, the response is different.
+ * suspended, the response also contains the reason and the message.
  */
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
@@ -56,7 +56,7 @@ export function viewerEndpoint(): Endpoint {
   return restEndpoint({ POST });
 }
 
-/** Returns the response for a token that is not active. Undefined for all other errors. */
+/** Returns the response if the error means that the token is not active. Returns undefined for all other errors. */
 function inactiveBody(error: unknown): object | undefined {
   // The response contains the message, because only the caller can show the message to the viewer.
   if (error instanceof UserGroupSuspended)

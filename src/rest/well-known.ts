@@ -15,17 +15,17 @@ import type { LimitedRead } from "../sessions/signing-keys.ts";
 import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 import { etagOf } from "./pages/cached-file.ts";
 
-/** The public paths for verifying viewer sessions of an environment, such as `/e/ENV/TAG/.well-known/jwks.json`. */
+/** Matches the public paths with the data for verifiers of sessions, such as `/e/ENV/TAG/.well-known/jwks.json`. */
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
 
 /**
- * Creates the function that returns the endpoint of a path in the form of `PATH`. For any other path, the function
- * returns undefined. The endpoint needs no token, and pages of any origin can read the response. If the environment has
- * no keys, the response is the same as if the environment did not exist.
+ * Creates a function that returns the endpoint of a path. If the path does not match `PATH`, the function returns
+ * undefined. The endpoint needs no token, and pages of any origin can read the response. If the environment has no
+ * keys, the response is the same as if the environment did not exist.
  */
 export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) {
   const headers = { "access-control-allow-origin": "*" };
-  /** The number of requests that wait for the store. `MAX_KEY_REQUESTS` limits them, because `MAX_CALLS` does not. */
+  /** The number of requests that wait for the store. `MAX_CALLS` does not count these requests. */
   let waiting = 0;
 
   const limited: LimitedRead = async (read) => {
@@ -54,4 +54,4 @@ export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) 
   };
 }
 
-const NONE = "no keys are published here: the environment does not exist, or it never had a viewer session";
+const NONE = "no keys are published here: the environment does not exist, or never had a viewer session";

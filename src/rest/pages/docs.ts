@@ -3,8 +3,8 @@ import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
 /**
- * The page can load files only from the service that serves the page. Images in its style sheet are also allowed. The
- * page can call only this service, so it cannot send the token to another host.
+ * The page can load files only from the service that serves the page. The source `data:` allows the images inside its
+ * style sheet. The page can call only this service, so it cannot send the token to another host.
  */
 const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -32,9 +32,9 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// Swagger UI must not use its validator, which runs on another site. It must not read options from the URL, because the
-// author of a link could set these options.
-const START = `/* Masks API tokens in their fields, and in the command that repeats a call. */
+// Swagger UI must not use its validator, because the validator runs on another site. Swagger UI must not read options
+// from the URL, because the author of a link could set these options.
+const START = `/* Masks API tokens in the input fields, and in the curl command that the page shows for a call. */
 const masked = ({ React }) => ({
   wrapComponents: {
     Input: (Input) => (props) =>

@@ -38,7 +38,7 @@ export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, p
       "referrer-policy": "no-referrer",
       "cross-origin-opener-policy": "same-origin",
       "cross-origin-resource-policy": "same-origin",
-      // The browser must revalidate its copy, because another release may answer the next request.
+      // The browser must revalidate its copy, because the next release of the service can have another file.
       "cache-control": "no-cache",
       vary: "accept-encoding",
       etag,
