@@ -33,7 +33,7 @@ export interface ApiTokenChange {
 }
 
 export interface ApiTokenRotation {
-  /** The grace period of the former secret, in milliseconds. 0 revokes this secret immediately. */
+  /** The grace period of the replaced secret, in milliseconds. 0 revokes this secret immediately. */
   readonly graceMs: number;
   /**
    * The latest allowed expiry time of the API token, in milliseconds since 1970. If the API token expires later, the
@@ -129,10 +129,10 @@ export interface ApiTokenStore {
    * does not return these API tokens.
    *
    * If `issued` is true, also revokes each API token that this API token created or rotated, directly or through other
-   * API tokens. The call finds an API token even if the API token that created or rotated it is revoked or expired, or
-   * if the API token of `id` does not exist. The call first revokes the API token of `id`, and then the other API
-   * tokens in steps. Until five seconds after the last step, API tokens of the environment cannot create or rotate API
-   * tokens. If the call fails, a repeated call revokes the remaining API tokens.
+   * API tokens. The call also finds API tokens whose creator or rotator is revoked or expired, and also works if the
+   * API token of `id` does not exist. The call first revokes the API token of `id`, and then the other API tokens in
+   * steps. Until five seconds after the last step, API tokens of the environment cannot create or rotate API tokens. If
+   * the call fails, a repeated call revokes the remaining API tokens.
    *
    * @throws ApiTokenNotFound if the call found no API token to revoke
    */

@@ -1,6 +1,9 @@
 import ipaddr from "ipaddr.js";
 
-/** An IP address or an IP network. The number is the length of the network prefix, in bits. */
+/**
+ * An IP address or an IP network. The number is the length of the network prefix, in bits. For an address, the number
+ * is 32 or 128.
+ */
 export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
 
 /** The number of 16-bit groups in an IPv6 network prefix. A host can choose the other 64 bits (RFC 4291, 2.5.1). */
@@ -31,7 +34,10 @@ export interface Origin {
   readonly forwardedFor: string | null;
 }
 
-/** Returns the key for counting a client's failures and resources: its IPv4 address, or its IPv6 /64 network. */
+/**
+ * Returns the key under which the service counts the failures and resources of a client: the IPv4 address, or the /64
+ * network of the IPv6 address.
+ */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   const address = clientOf(origin, proxies);
   return address ? keyOf(address) : "unknown";

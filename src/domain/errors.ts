@@ -31,7 +31,7 @@ export abstract class DomainError extends Error {
 }
 
 /**
- * Creates the class of a failure. Its name derives from `reason`, because a bundler may rename classes.
+ * Creates the class of a failure. The `name` of its errors derives from `reason`, because a bundler may rename classes.
  *
  * @param row `text`: the message, with the cause and the remedy. If `text` is a function, the constructor has the
  *   parameters of this function. Otherwise, the only parameter is the cause. `field`: the value of `DomainError.field`
@@ -147,7 +147,7 @@ export class InvalidUpdateMask extends failure("InvalidArgument", "INVALID_UPDAT
 }) {}
 
 export class EnvironmentNotFound extends failure("NotFound", "ENVIRONMENT_NOT_FOUND", {
-  text: "no environment has this name and tag; create it with CreateEnvironment",
+  text: "no environment has this name and tag; CreateEnvironment creates the environment",
 }) {}
 
 export class EnvironmentExists extends failure("AlreadyExists", "ENVIRONMENT_EXISTS", {
@@ -155,7 +155,7 @@ export class EnvironmentExists extends failure("AlreadyExists", "ENVIRONMENT_EXI
 }) {}
 
 export class EnvironmentNotEmpty extends failure("FailedPrecondition", "ENVIRONMENT_NOT_EMPTY", {
-  text: "the environment has user groups; delete them first, or set force to delete all of them",
+  text: "the environment has user groups; delete the user groups first, or set force to delete all user groups",
 }) {}
 
 export class EnvironmentBeingDeleted extends failure("FailedPrecondition", "ENVIRONMENT_BEING_DELETED", {
@@ -194,7 +194,7 @@ export class WebhookUrlRefused extends failure("InvalidArgument", "WEBHOOK_URL_R
 
 export class EventTypeUnknown extends failure("InvalidArgument", "EVENT_TYPE_UNKNOWN", {
   text: (...known: readonly string[]) =>
-    `event_types may contain ${known.join(", ")}; leave it empty, or use * alone, for all types`,
+    `event_types may contain ${known.join(", ")}; for all types, leave event_types empty, or use * alone`,
   field: "event_types",
 }) {}
 

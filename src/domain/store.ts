@@ -22,7 +22,7 @@ import type { SessionOwner } from "./viewer-session.ts";
 export const MAX_STORE_CALL_MS = 60_000;
 
 /**
- * A store of user groups. No method answers from a cache. Every change writes one audit event in the same atomic step,
+ * A store of user groups. No method returns cached data. Every change writes one audit event in the same atomic step,
  * with the author `by`. A call that changes nothing writes no event.
  *
  * Every method throws `StoreUnavailable` if the store does not answer in time, and `RecordUnreadable` if a stored
@@ -83,7 +83,7 @@ export interface UserGroupStore {
 export interface UserGroupRange extends PageRequest {
   /** The prefix of the ids. `""` for all groups. */
   readonly prefix: string;
-  /** The text that each name contains. The case of ASCII letters is ignored. Default: all groups. */
+  /** Selects groups whose name contains this text. The case of ASCII letters is ignored. Default: all groups. */
   readonly nameContains?: string;
 }
 
@@ -134,8 +134,8 @@ export interface UserGroupAdminStore {
   /**
    * Replaces the token of a group atomically. An older token in its grace period is revoked immediately.
    *
-   * @param revocation `graceMs`: the grace period of the replaced token, in milliseconds; 0 revokes it immediately.
-   *   `requestId`: if not empty, a retry within 24 hours changes nothing
+   * @param revocation `graceMs`: the grace period of the replaced token, in milliseconds; 0 revokes this token
+   *   immediately. `requestId`: if not empty, a retry within 24 hours changes nothing
    * @throws UserGroupNotFound, RequestIdReused
    */
   revokeTokens(

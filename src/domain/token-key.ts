@@ -10,8 +10,7 @@ export interface TokenKey {
   /** Whether `TOKEN_KEYS` of this process contains the key. */
   readonly isHeld: boolean;
   /**
-   * Whether data may be encrypted with the key. True from the first use of the key by any process until a call of
-   * `retire`.
+   * Whether stored data may need the key. True from the first use of the key by any process until a call of `retire`.
    */
   readonly isRecorded: boolean;
   /** The time of the last report by a process that encrypts with the key. Undefined if no process has reported. */

@@ -21,7 +21,7 @@ const TWO = 62 ** 2;
 const FOUR = 62 ** 4;
 const FORMAT = /^ug(?:t_[0-9A-Za-z]{38}|k_[0-9A-Za-z]{40})$/;
 
-/** All pairs of base62 characters. The index of a pair is its value. */
+/** All pairs of base62 characters. The index of a pair is the number that the pair encodes. */
 const PAIRS = Array.from({ length: TWO }, (_, i) => BASE62.charAt(Math.floor(i / 62)) + BASE62.charAt(i % 62));
 
 /** Generates a user group token: `ugt_`, random characters, and their CRC-32 in six characters. */

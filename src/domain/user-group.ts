@@ -80,8 +80,9 @@ export interface Rotation {
   /** The grace period of the former token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;
   /**
-   * The grace period that the caller requested, in milliseconds. If undefined, the caller requested none, and `graceMs`
-   * is the setting `ROTATION_GRACE`. A retry must request the same grace period, even if the default has changed.
+   * The grace period that the caller requested, in milliseconds. If undefined, the caller requested no grace period,
+   * and `graceMs` is the setting `ROTATION_GRACE`. A retry must request the same grace period, even if the default has
+   * changed.
    */
   readonly requestedGraceMs: number | undefined;
   /** The request id, if the caller sent one. Within 24 hours, calls with the same id create only one token. */

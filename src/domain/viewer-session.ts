@@ -26,7 +26,7 @@ export interface SessionReference {
 
 export interface SessionOwner {
   readonly providedId: string;
-  /** The id of the person within the group. If undefined, all sessions of the group are meant. */
+  /** The id of the person within the group. Undefined for all sessions of the group. */
   readonly viewerId: string | undefined;
 }
 
@@ -64,7 +64,7 @@ export interface SigningKey {
   readonly y: string;
   /** The private key, in base64url. Undefined if the private key was removed or cannot be decrypted. */
   readonly d: string | undefined;
-  /** The encrypted private key, in the form of the store. Undefined if no private key is stored. */
+  /** The encrypted private key, in the format of the store. Undefined if no private key is stored. */
   readonly sealed: string | undefined;
 }
 

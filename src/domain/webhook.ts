@@ -22,7 +22,7 @@ export const DISABLE_AFTER_MS = 3 * DAY_MS;
 /** The prefix of secrets in the form of Standard Webhooks. */
 export const WEBHOOK_SECRET_PREFIX = "whsec_";
 
-/** The stored states. `failed`: all deliveries failed for `DISABLE_AFTER_MS`, so the service disabled the webhook. */
+/** The stored states. `failed`: the service disabled the webhook after `DISABLE_AFTER_MS` of failed deliveries. */
 export const WEBHOOK_STATES = ["enabled", "disabled", "failed"] as const;
 
 /** The state of a webhook. `secret_unreadable`: the webhook is enabled, but its current secret cannot be decrypted. */
@@ -198,17 +198,17 @@ export interface DeliveryStore {
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
    * Stores the result of one step of a delivery. A step without a failed attempt moves the cursor. But if another call
-   * has moved the cursor in the meantime, this call does not move the cursor. If all attempts have failed for
-   * `DISABLE_AFTER_MS`, disables the webhook, and writes an audit event.
+   * has moved the cursor in the meantime, this call does not move the cursor. If no attempt has succeeded since a
+   * failure `DISABLE_AFTER_MS` ago, disables the webhook, and writes an audit event.
    *
    * @returns the webhook after the change. Undefined if the worker no longer holds the lease
    */
   settle(claim: Claim, settlement: Settlement): Promise<WebhookTarget | undefined>;
 
   /**
-   * Begins the regular check, and returns true. Sets the cursor time of webhooks without undelivered events to now, so
-   * that their cursors do not expire. If the last check began less than `CHECK_INTERVAL_MS` ago, does nothing and
-   * returns false.
+   * Begins the regular check of an environment (see `CHECK_INTERVAL_MS`), and returns true. Sets the cursor time of
+   * webhooks without undelivered events to now, so that their cursors do not expire. If the last check began less than
+   * `CHECK_INTERVAL_MS` ago, does nothing and returns false.
    */
   beginCheck(environment: Environment): Promise<boolean>;
 
@@ -229,7 +229,7 @@ export const LEASE_MS = 30_000;
 
 export const DELIVERY_TIMEOUT_MS = 10_000;
 
-/** The interval of the regular checks of an environment, in milliseconds. */
+/** The interval of the regular check of an environment for API tokens that expire soon, in milliseconds. */
 export const CHECK_INTERVAL_MS = HOUR_MS;
 
 /** The minimum time between two webhook tests of an environment, in milliseconds. */

@@ -65,7 +65,8 @@ export const GET: Verb = {
   toBody: (group, { newUserGroup }: GetUserGroupResponse, { name, properties }: GetUserGroupRequest) => ({
     success: 1,
     new_user_group: newUserGroup,
-    // The response contains the name and the properties of the request, even if the stored values differ.
+    // By the specification of this path, the response contains the name and the properties of the request. The stored
+    // values can differ.
     user_group: {
       team_id: Number(group.teamId),
       token: group.token,

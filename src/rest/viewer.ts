@@ -58,7 +58,7 @@ export function viewerEndpoint(): Endpoint {
 
 /** Returns the response if the error means that the token is not active. Returns undefined for all other errors. */
 function inactiveBody(error: unknown): object | undefined {
-  // The response contains the message, because only the caller can show the message to the viewer.
+  // The response contains the message, so that the caller can show the message to the viewer.
   if (error instanceof UserGroupSuspended)
     return { active: false, reason: error.reason, suspension_message: error.suspensionMessage };
   return NOT_ACTIVE.some((each) => error instanceof each) ? { active: false } : undefined;

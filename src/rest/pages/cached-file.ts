@@ -4,8 +4,8 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 import { acceptsEncoding, type HeaderRecord } from "@user-group-service/transport";
 
 /**
- * The encodings of files, in the order of preference. Each file is compressed only once, so the compression level can
- * be high. The high level takes 0.1 s of CPU once, and makes each response 10 % smaller.
+ * The encodings of files, in the order of preference. Each file is compressed only once, so Brotli uses the high
+ * quality 6. This takes 0.1 s of CPU once, and makes each response 10 % smaller than quality 4.
  */
 const ENCODINGS = {
   br: (bytes: Buffer) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } }),

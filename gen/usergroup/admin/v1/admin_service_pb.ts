@@ -596,8 +596,7 @@ export type UpdateApiTokenRequest = Message<"usergroup.admin.v1.UpdateApiTokenRe
   expireTime?: Timestamp | undefined;
 
   /**
-   * Fields to change: `display_name`, `expire_time`, or `*` for both. Default: every field that is
-   * set.
+   * Fields to change: `display_name`, `expire_time`, or `*` for both. Default: all fields that the request sets.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 5;
    */
@@ -710,9 +709,10 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
   apiTokenId: string;
 
   /**
-   * If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-   * even if this token is already revoked. During this call and for five seconds after it, API tokens of the
-   * environment cannot call CreateApiToken or RotateApiToken: these calls fail with ABORTED (API_TOKEN_CHANGED).
+   * If true, the call also revokes the API tokens that the given token created or rotated, directly or through other
+   * tokens. This works even if the given token is already revoked. During this call and for five seconds after it, API
+   * tokens of the environment cannot call CreateApiToken or RotateApiToken: these calls fail with ABORTED
+   * (API_TOKEN_CHANGED).
    *
    * @generated from field: bool revoke_issued = 3;
    */
@@ -1233,9 +1233,10 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
 
   /**
    * Time at which the groups were read from their source, not in the future. For groups of an export, use the
-   * `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if a group has a token.
-   * If the existing token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER).
-   * In all other cases, the group gets the given token, and this time becomes the creation time of the token.
+   * `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if the request contains
+   * a token. If the existing token of a group is newer than this time, the group keeps the existing token
+   * (OUTCOME_TOKEN_NEWER). In all other cases, the group gets the given token, and this time becomes the creation time
+   * of the token.
    *
    * @generated from field: google.protobuf.Timestamp snapshot_time = 4;
    */
@@ -1556,7 +1557,7 @@ export const WatchEventsRequest_StartSchema: GenEnum<WatchEventsRequest_Start> =
  */
 export type WatchEventsResponse = Message<"usergroup.admin.v1.WatchEventsResponse"> & {
   /**
-   * The position after this response.
+   * Position after this response, for `cursor` of a later WatchEventsRequest.
    *
    * @generated from field: string cursor = 1;
    */
@@ -1608,7 +1609,7 @@ export type WatchEventsResponse_Snapshot = Message<"usergroup.admin.v1.WatchEven
   userGroups: UserGroupVersion[];
 
   /**
-   * True in the last part of the snapshot. A group that is in no part does not exist.
+   * True in the last part of the snapshot. A group that no part contains does not exist.
    *
    * @generated from field: bool complete = 2;
    */
@@ -1924,14 +1925,14 @@ export const ImportMode = {
   UNSPECIFIED: 0,
 
   /**
-   * The import does not change the group. The result of the group is ALREADY_EXISTS.
+   * The import does not change the group. The import of the group fails with ALREADY_EXISTS.
    *
    * @generated from enum value: IMPORT_MODE_CREATE_ONLY = 1;
    */
   CREATE_ONLY: 1,
 
   /**
-   * The import replaces the group.
+   * The import replaces the values of the group.
    *
    * @generated from enum value: IMPORT_MODE_UPSERT = 2;
    */
@@ -2067,7 +2068,7 @@ export const AdminService: GenService<{
    * Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
    * If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
    * ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
-   * (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
+   * (API_TOKEN_OUTLIVES_CALLER) if the API token to rotate expires later than the token of the caller.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateApiToken
    */
@@ -2182,9 +2183,9 @@ export const AdminService: GenService<{
     output: typeof RevokeViewerSessionsResponseSchema;
   },
   /**
-   * Creates or replaces user groups. A group can have a token from another system or from an export. Each group
-   * succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
-   * have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+   * Creates or replaces user groups. A group can have a token from another system or from an export. The import of one
+   * group does not depend on the other groups: `results` contains the outcome of each group. Safe to repeat: groups
+   * that already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ImportUserGroups
    */
@@ -2220,7 +2221,7 @@ export const AdminService: GenService<{
    * event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
    * stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
    * revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
-   * after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+   * after the cursor were removed or lost. In this case, start again with START_SNAPSHOT or START_BEGINNING. Fails with
    * RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
    * of all environments.
    *
@@ -2244,7 +2245,8 @@ export const AdminService: GenService<{
   },
   /**
    * Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
-   * Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
+   * Tokens that are already encrypted with this key do not change. Safe to repeat, and safe during other calls.
+   * ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ReencryptUserGroupTokens
    */
@@ -2279,8 +2281,8 @@ export const AdminService: GenService<{
   },
   /**
    * Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
-   * key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
-   * needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+   * key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if stored
+   * data needs the key, or if a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RetireTokenKey
    */
@@ -2389,8 +2391,8 @@ export const AdminService: GenService<{
     output: typeof ListWebhookDeliveriesResponseSchema;
   },
   /**
-   * Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
-   * wait for the next attempt. The `webhook-id` of an event stays the same.
+   * Delivers all events since `start_time` again, the oldest first. If the last delivery failed, this call also ends
+   * the wait for the next attempt. The `webhook-id` of an event stays the same.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RedeliverWebhook
    */

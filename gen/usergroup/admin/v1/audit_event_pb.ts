@@ -87,7 +87,7 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   changedFields: string[];
 
   /**
-   * The header `X-Request-Id` of the request and its response.
+   * Id of the request: the header `X-Request-Id` of the response.
    *
    * @generated from field: string request_id = 10;
    */

@@ -65,7 +65,7 @@ export type GetMetricsHistoryResponse = Message<"usergroup.admin.v1.GetMetricsHi
   samples: MetricsSample[];
 
   /**
-   * Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.
+   * Calls of the last hour by method. The method with the most calls is the first. ADMIN_TOKEN only.
    *
    * @generated from field: repeated usergroup.admin.v1.MethodCalls methods = 2;
    */

@@ -265,7 +265,7 @@ export type ImportResult_Failure = Message<"usergroup.admin.v1.ImportResult.Fail
   code: number;
 
   /**
-   * A reason, as in google.rpc.ErrorInfo.
+   * Reason of the error, as in google.rpc.ErrorInfo.
    *
    * @generated from field: string reason = 2;
    */

@@ -139,7 +139,7 @@ export type WebhookDelivery = Message<"usergroup.admin.v1.WebhookDelivery"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * Id of the event, as in ListAuditEvents. The header `webhook-id` contains this id.
+   * Id of the event: the `id` of the AuditEvent, and the header `webhook-id` of the message.
    *
    * @generated from field: string event_id = 2;
    */
@@ -174,7 +174,7 @@ export type WebhookDelivery = Message<"usergroup.admin.v1.WebhookDelivery"> & {
   httpStatus: number;
 
   /**
-   * Time from the name lookup to the response.
+   * Time from the start of the DNS lookup to the response.
    *
    * @generated from field: google.protobuf.Duration duration = 7;
    */
@@ -386,8 +386,8 @@ export type UpdateWebhookRequest = Message<"usergroup.admin.v1.UpdateWebhookRequ
   enabled: boolean;
 
   /**
-   * Fields to change: `display_name`, `url`, `event_types`, `enabled`, or `*` for all. Default: every
-   * field that is set.
+   * Fields to change: `display_name`, `url`, `event_types`, `enabled`, or `*` for all. Default: all fields that the
+   * request sets.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 7;
    */
@@ -556,7 +556,7 @@ export type TestWebhookResponse = Message<"usergroup.admin.v1.TestWebhookRespons
   httpStatus: number;
 
   /**
-   * Time from the name lookup to the response.
+   * Time from the start of the DNS lookup to the response.
    *
    * @generated from field: google.protobuf.Duration duration = 3;
    */

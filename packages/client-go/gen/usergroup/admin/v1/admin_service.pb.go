@@ -31,9 +31,9 @@ type ImportMode int32
 const (
 	// Means IMPORT_MODE_CREATE_ONLY.
 	ImportMode_IMPORT_MODE_UNSPECIFIED ImportMode = 0
-	// The import does not change the group. The result of the group is ALREADY_EXISTS.
+	// The import does not change the group. The import of the group fails with ALREADY_EXISTS.
 	ImportMode_IMPORT_MODE_CREATE_ONLY ImportMode = 1
-	// The import replaces the group.
+	// The import replaces the values of the group.
 	ImportMode_IMPORT_MODE_UPSERT ImportMode = 2
 )
 
@@ -1144,8 +1144,7 @@ type UpdateApiTokenRequest struct {
 	// New expiry time, in the future. Must not be later than the expiry time of the caller's token. If `update_mask`
 	// contains this field and the field is unset, the token does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// Fields to change: `display_name`, `expire_time`, or `*` for both. Default: every field that is
-	// set.
+	// Fields to change: `display_name`, `expire_time`, or `*` for both. Default: all fields that the request sets.
 	UpdateMask    *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1386,9 +1385,10 @@ type RevokeApiTokenRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-	// even if this token is already revoked. During this call and for five seconds after it, API tokens of the
-	// environment cannot call CreateApiToken or RotateApiToken: these calls fail with ABORTED (API_TOKEN_CHANGED).
+	// If true, the call also revokes the API tokens that the given token created or rotated, directly or through other
+	// tokens. This works even if the given token is already revoked. During this call and for five seconds after it, API
+	// tokens of the environment cannot call CreateApiToken or RotateApiToken: these calls fail with ABORTED
+	// (API_TOKEN_CHANGED).
 	RevokeIssued  bool `protobuf:"varint,3,opt,name=revoke_issued,json=revokeIssued,proto3" json:"revoke_issued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2415,9 +2415,10 @@ type ImportUserGroupsRequest struct {
 	// Mode of the import, for groups that already exist. Default: IMPORT_MODE_CREATE_ONLY.
 	Mode ImportMode `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
 	// Time at which the groups were read from their source, not in the future. For groups of an export, use the
-	// `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if a group has a token.
-	// If the existing token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER).
-	// In all other cases, the group gets the given token, and this time becomes the creation time of the token.
+	// `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if the request contains
+	// a token. If the existing token of a group is newer than this time, the group keeps the existing token
+	// (OUTCOME_TOKEN_NEWER). In all other cases, the group gets the given token, and this time becomes the creation time
+	// of the token.
 	SnapshotTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=snapshot_time,json=snapshotTime,proto3" json:"snapshot_time,omitempty"`
 	// If true, also replaces existing tokens that are newer than `snapshot_time`. The audit event
 	// lists this field in `changed_fields`.
@@ -2930,7 +2931,7 @@ func (x *WatchEventsRequest) GetStart() WatchEventsRequest_Start {
 
 type WatchEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The position after this response.
+	// Position after this response, for `cursor` of a later WatchEventsRequest.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Unset if the response contains only a new cursor. The service sends such a response once after all existing events,
 	// and then after every 15 seconds without events.
@@ -3639,7 +3640,7 @@ type WatchEventsResponse_Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Up to 500 user groups.
 	UserGroups []*UserGroupVersion `protobuf:"bytes,1,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
-	// True in the last part of the snapshot. A group that is in no part does not exist.
+	// True in the last part of the snapshot. A group that no part contains does not exist.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

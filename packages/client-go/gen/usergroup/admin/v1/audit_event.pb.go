@@ -46,7 +46,7 @@ type AuditEvent struct {
 	// Names of the fields that have new values, or that an export returned, such as `name`, `mapping`, `properties` or
 	// `token`.
 	ChangedFields []string `protobuf:"bytes,9,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
-	// The header `X-Request-Id` of the request and its response.
+	// Id of the request: the header `X-Request-Id` of the response.
 	RequestId string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// IP address of the caller. Behind trusted proxies, the address that the proxies report.
 	PeerAddress string `protobuf:"bytes,11,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`

@@ -93,7 +93,7 @@ type GetMetricsHistoryResponse struct {
 	// Samples of ten seconds each, the oldest first. The service has no samples from before its start. A busy worker may
 	// add calls to a sample up to 30 seconds after the end of the sample.
 	Samples []*MetricsSample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
-	// Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.
+	// Calls of the last hour by method. The method with the most calls is the first. ADMIN_TOKEN only.
 	Methods []*MethodCalls `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`
 	// Calls of the last hour by environment, for the 24 environments with the most calls, in descending order. If more
 	// environments have calls, the last element is the sum of the other environments. ADMIN_TOKEN only.

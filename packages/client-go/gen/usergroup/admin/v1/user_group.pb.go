@@ -452,7 +452,7 @@ type ImportResult_Failure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A code of google.rpc.Code.
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	// A reason, as in google.rpc.ErrorInfo.
+	// Reason of the error, as in google.rpc.ErrorInfo.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// English text that describes the failure and the remedy.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`

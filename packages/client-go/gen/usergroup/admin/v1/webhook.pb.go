@@ -328,7 +328,7 @@ type WebhookDelivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Time of the end of the attempt.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Id of the event, as in ListAuditEvents. The header `webhook-id` contains this id.
+	// Id of the event: the `id` of the AuditEvent, and the header `webhook-id` of the message.
 	EventId string `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Type of the event, such as `user_group.updated`.
 	EventType string `protobuf:"bytes,3,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
@@ -338,7 +338,7 @@ type WebhookDelivery struct {
 	Outcome DeliveryOutcome `protobuf:"varint,5,opt,name=outcome,proto3,enum=usergroup.admin.v1.DeliveryOutcome" json:"outcome,omitempty"`
 	// HTTP status of the response, or 0 without a response.
 	HttpStatus int32 `protobuf:"varint,6,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	// Time from the name lookup to the response.
+	// Time from the start of the DNS lookup to the response.
 	Duration      *durationpb.Duration `protobuf:"bytes,7,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -754,8 +754,8 @@ type UpdateWebhookRequest struct {
 	// Whether the webhook receives events. While the webhook is disabled, the service stores its events for
 	// AUDIT_RETENTION.
 	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// Fields to change: `display_name`, `url`, `event_types`, `enabled`, or `*` for all. Default: every
-	// field that is set.
+	// Fields to change: `display_name`, `url`, `event_types`, `enabled`, or `*` for all. Default: all fields that the
+	// request sets.
 	UpdateMask    *fieldmaskpb.FieldMask `protobuf:"bytes,7,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1143,7 +1143,7 @@ type TestWebhookResponse struct {
 	Outcome DeliveryOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=usergroup.admin.v1.DeliveryOutcome" json:"outcome,omitempty"`
 	// HTTP status of the response, or 0 without a response.
 	HttpStatus int32 `protobuf:"varint,2,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	// Time from the name lookup to the response.
+	// Time from the start of the DNS lookup to the response.
 	Duration      *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

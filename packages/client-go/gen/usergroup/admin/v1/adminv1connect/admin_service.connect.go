@@ -188,7 +188,7 @@ type AdminServiceClient interface {
 	// Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
 	// If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
 	// ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
-	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
+	// (API_TOKEN_OUTLIVES_CALLER) if the API token to rotate expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
 	// Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
 	// refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
@@ -223,9 +223,9 @@ type AdminServiceClient interface {
 	// the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the
 	// group were revoked within an hour. In this case, revoke the sessions of the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
-	// Creates or replaces user groups. A group can have a token from another system or from an export. Each group
-	// succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
-	// have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+	// Creates or replaces user groups. A group can have a token from another system or from an export. The import of one
+	// group does not depend on the other groups: `results` contains the outcome of each group. Safe to repeat: groups
+	// that already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
 	// Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
 	// `include_tokens` is set. The audit trail records exports of tokens.
@@ -237,7 +237,7 @@ type AdminServiceClient interface {
 	// event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
 	// stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
 	// revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
-	// after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+	// after the cursor were removed or lost. In this case, start again with START_SNAPSHOT or START_BEGINNING. Fails with
 	// RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
 	// of all environments.
 	WatchEvents(context.Context, *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error)
@@ -245,7 +245,8 @@ type AdminServiceClient interface {
 	// need. ADMIN_TOKEN only.
 	ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error)
 	// Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
-	// Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
+	// Tokens that are already encrypted with this key do not change. Safe to repeat, and safe during other calls.
+	// ADMIN_TOKEN only.
 	ReencryptUserGroupTokens(context.Context, *v1.ReencryptUserGroupTokensRequest) (*v1.ReencryptUserGroupTokensResponse, error)
 	// Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
 	// the first viewer session.
@@ -256,8 +257,8 @@ type AdminServiceClient interface {
 	// none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
 	// Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
-	// key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
-	// needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+	// key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if stored
+	// data needs the key, or if a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
 	// Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
 	// state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
@@ -286,8 +287,8 @@ type AdminServiceClient interface {
 	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
 	// Lists the most recent attempts to deliver events to a webhook.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
-	// Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
-	// wait for the next attempt. The `webhook-id` of an event stays the same.
+	// Delivers all events since `start_time` again, the oldest first. If the last delivery failed, this call also ends
+	// the wait for the next attempt. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
 	// Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
 	// keeps the samples in memory, so a restart deletes the samples. For an API token, the response contains only the
@@ -995,7 +996,7 @@ type AdminServiceHandler interface {
 	// Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
 	// If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
 	// ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
-	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
+	// (API_TOKEN_OUTLIVES_CALLER) if the API token to rotate expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
 	// Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
 	// refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
@@ -1030,9 +1031,9 @@ type AdminServiceHandler interface {
 	// the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the
 	// group were revoked within an hour. In this case, revoke the sessions of the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
-	// Creates or replaces user groups. A group can have a token from another system or from an export. Each group
-	// succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
-	// have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+	// Creates or replaces user groups. A group can have a token from another system or from an export. The import of one
+	// group does not depend on the other groups: `results` contains the outcome of each group. Safe to repeat: groups
+	// that already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
 	// Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
 	// `include_tokens` is set. The audit trail records exports of tokens.
@@ -1044,7 +1045,7 @@ type AdminServiceHandler interface {
 	// event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
 	// stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
 	// revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
-	// after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+	// after the cursor were removed or lost. In this case, start again with START_SNAPSHOT or START_BEGINNING. Fails with
 	// RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
 	// of all environments.
 	WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error
@@ -1052,7 +1053,8 @@ type AdminServiceHandler interface {
 	// need. ADMIN_TOKEN only.
 	ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error)
 	// Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
-	// Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
+	// Tokens that are already encrypted with this key do not change. Safe to repeat, and safe during other calls.
+	// ADMIN_TOKEN only.
 	ReencryptUserGroupTokens(context.Context, *v1.ReencryptUserGroupTokensRequest) (*v1.ReencryptUserGroupTokensResponse, error)
 	// Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
 	// the first viewer session.
@@ -1063,8 +1065,8 @@ type AdminServiceHandler interface {
 	// none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
 	// Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
-	// key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
-	// needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+	// key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if stored
+	// data needs the key, or if a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
 	// Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
 	// state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
@@ -1093,8 +1095,8 @@ type AdminServiceHandler interface {
 	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
 	// Lists the most recent attempts to deliver events to a webhook.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
-	// Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
-	// wait for the next attempt. The `webhook-id` of an event stays the same.
+	// Delivers all events since `start_time` again, the oldest first. If the last delivery failed, this call also ends
+	// the wait for the next attempt. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
 	// Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
 	// keeps the samples in memory, so a restart deletes the samples. For an API token, the response contains only the

@@ -111,7 +111,7 @@ class AdminService(Protocol):
         Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
         If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
         ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
-        (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
+        (API_TOKEN_OUTLIVES_CALLER) if the API token to rotate expires later than the token of the caller.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -186,9 +186,9 @@ class AdminService(Protocol):
 
     async def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
-        Creates or replaces user groups. A group can have a token from another system or from an export. Each group
-        succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
-        have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. A group can have a token from another system or from an export. The import of one
+        group does not depend on the other groups: `results` contains the outcome of each group. Safe to repeat: groups
+        that already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -212,7 +212,7 @@ class AdminService(Protocol):
         event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
         stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
         revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
-        after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+        after the cursor were removed or lost. In this case, start again with START_SNAPSHOT or START_BEGINNING. Fails with
         RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
         of all environments.
         """
@@ -228,7 +228,8 @@ class AdminService(Protocol):
     async def reencrypt_user_group_tokens(self, request: ReencryptUserGroupTokensRequest, ctx: RequestContext[ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse], /) -> ReencryptUserGroupTokensResponse:
         """
         Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
-        Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
+        Tokens that are already encrypted with this key do not change. Safe to repeat, and safe during other calls.
+        ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -251,8 +252,8 @@ class AdminService(Protocol):
     async def retire_token_key(self, request: RetireTokenKeyRequest, ctx: RequestContext[RetireTokenKeyRequest, RetireTokenKeyResponse], /) -> RetireTokenKeyResponse:
         """
         Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
-        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
-        needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if stored
+        data needs the key, or if a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -321,8 +322,8 @@ class AdminService(Protocol):
 
     async def redeliver_webhook(self, request: RedeliverWebhookRequest, ctx: RequestContext[RedeliverWebhookRequest, RedeliverWebhookResponse], /) -> RedeliverWebhookResponse:
         """
-        Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
-        wait for the next attempt. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, the oldest first. If the last delivery failed, this call also ends
+        the wait for the next attempt. The `webhook-id` of an event stays the same.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1032,7 +1033,7 @@ class AdminServiceClient(ConnectClient):
         Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
         If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
         ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
-        (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
+        (API_TOKEN_OUTLIVES_CALLER) if the API token to rotate expires later than the token of the caller.
         """
         return await self.execute_unary(
             request=request,
@@ -1277,9 +1278,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ImportUserGroupsResponse:
         """
-        Creates or replaces user groups. A group can have a token from another system or from an export. Each group
-        succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
-        have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. A group can have a token from another system or from an export. The import of one
+        group does not depend on the other groups: `results` contains the outcome of each group. Safe to repeat: groups
+        that already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         return await self.execute_unary(
             request=request,
@@ -1354,7 +1355,7 @@ class AdminServiceClient(ConnectClient):
         event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
         stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
         revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
-        after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+        after the cursor were removed or lost. In this case, start again with START_SNAPSHOT or START_BEGINNING. Fails with
         RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
         of all environments.
         """
@@ -1404,7 +1405,8 @@ class AdminServiceClient(ConnectClient):
     ) -> ReencryptUserGroupTokensResponse:
         """
         Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
-        Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
+        Tokens that are already encrypted with this key do not change. Safe to repeat, and safe during other calls.
+        ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1478,8 +1480,8 @@ class AdminServiceClient(ConnectClient):
     ) -> RetireTokenKeyResponse:
         """
         Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
-        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
-        needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if stored
+        data needs the key, or if a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1718,8 +1720,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RedeliverWebhookResponse:
         """
-        Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
-        wait for the next attempt. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, the oldest first. If the last delivery failed, this call also ends
+        the wait for the next attempt. The `webhook-id` of an event stays the same.
         """
         return await self.execute_unary(
             request=request,
@@ -1839,7 +1841,7 @@ class AdminServiceSync(Protocol):
         Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
         If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
         ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
-        (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
+        (API_TOKEN_OUTLIVES_CALLER) if the API token to rotate expires later than the token of the caller.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1914,9 +1916,9 @@ class AdminServiceSync(Protocol):
 
     def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
-        Creates or replaces user groups. A group can have a token from another system or from an export. Each group
-        succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
-        have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. A group can have a token from another system or from an export. The import of one
+        group does not depend on the other groups: `results` contains the outcome of each group. Safe to repeat: groups
+        that already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1940,7 +1942,7 @@ class AdminServiceSync(Protocol):
         event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
         stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
         revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
-        after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+        after the cursor were removed or lost. In this case, start again with START_SNAPSHOT or START_BEGINNING. Fails with
         RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
         of all environments.
         """
@@ -1956,7 +1958,8 @@ class AdminServiceSync(Protocol):
     def reencrypt_user_group_tokens(self, request: ReencryptUserGroupTokensRequest, ctx: RequestContext[ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse], /) -> ReencryptUserGroupTokensResponse:
         """
         Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
-        Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
+        Tokens that are already encrypted with this key do not change. Safe to repeat, and safe during other calls.
+        ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1979,8 +1982,8 @@ class AdminServiceSync(Protocol):
     def retire_token_key(self, request: RetireTokenKeyRequest, ctx: RequestContext[RetireTokenKeyRequest, RetireTokenKeyResponse], /) -> RetireTokenKeyResponse:
         """
         Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
-        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
-        needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if stored
+        data needs the key, or if a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2049,8 +2052,8 @@ class AdminServiceSync(Protocol):
 
     def redeliver_webhook(self, request: RedeliverWebhookRequest, ctx: RequestContext[RedeliverWebhookRequest, RedeliverWebhookResponse], /) -> RedeliverWebhookResponse:
         """
-        Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
-        wait for the next attempt. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, the oldest first. If the last delivery failed, this call also ends
+        the wait for the next attempt. The `webhook-id` of an event stays the same.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2758,7 +2761,7 @@ class AdminServiceClientSync(ConnectClientSync):
         Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
         If the response is lost, rotate again. Replaced secrets stay valid until the end of their grace period. Fails with
         ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
-        (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
+        (API_TOKEN_OUTLIVES_CALLER) if the API token to rotate expires later than the token of the caller.
         """
         return self.execute_unary(
             request=request,
@@ -3003,9 +3006,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ImportUserGroupsResponse:
         """
-        Creates or replaces user groups. A group can have a token from another system or from an export. Each group
-        succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
-        have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. A group can have a token from another system or from an export. The import of one
+        group does not depend on the other groups: `results` contains the outcome of each group. Safe to repeat: groups
+        that already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         return self.execute_unary(
             request=request,
@@ -3080,7 +3083,7 @@ class AdminServiceClientSync(ConnectClientSync):
         event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
         stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
         revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events
-        after the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with
+        after the cursor were removed or lost. In this case, start again with START_SNAPSHOT or START_BEGINNING. Fails with
         RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS) if the worker already serves 100 streams of the environment, or 500 streams
         of all environments.
         """
@@ -3130,7 +3133,8 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> ReencryptUserGroupTokensResponse:
         """
         Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
-        Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
+        Tokens that are already encrypted with this key do not change. Safe to repeat, and safe during other calls.
+        ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -3204,8 +3208,8 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> RetireTokenKeyResponse:
         """
         Records that no stored token needs the given key of TOKEN_KEYS. After this call, a worker can start without the
-        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group
-        needs the key or a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        key. Re-encrypt the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if stored
+        data needs the key, or if a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -3444,8 +3448,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RedeliverWebhookResponse:
         """
-        Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
-        wait for the next attempt. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, the oldest first. If the last delivery failed, this call also ends
+        the wait for the next attempt. The `webhook-id` of an event stays the same.
         """
         return self.execute_unary(
             request=request,

@@ -781,8 +781,7 @@ class UpdateApiTokenRequest(Message[_UpdateApiTokenRequestFields]):
             optional google.protobuf.Timestamp expire_time = 4;
             ```
         update_mask:
-            Fields to change: `display_name`, `expire_time`, or `*` for both. Default: every field that is
-            set.
+            Fields to change: `display_name`, `expire_time`, or `*` for both. Default: all fields that the request sets.
 
             ```proto
             optional google.protobuf.FieldMask update_mask = 5;
@@ -948,9 +947,10 @@ class RevokeApiTokenRequest(Message[_RevokeApiTokenRequestFields]):
             string api_token_id = 2;
             ```
         revoke_issued:
-            If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-            even if this token is already revoked. During this call and for five seconds after it, API tokens of the
-            environment cannot call CreateApiToken or RotateApiToken: these calls fail with ABORTED (API_TOKEN_CHANGED).
+            If true, the call also revokes the API tokens that the given token created or rotated, directly or through other
+            tokens. This works even if the given token is already revoked. During this call and for five seconds after it, API
+            tokens of the environment cannot call CreateApiToken or RotateApiToken: these calls fail with ABORTED
+            (API_TOKEN_CHANGED).
 
             ```proto
             bool revoke_issued = 3;
@@ -1681,9 +1681,10 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
             ```
         snapshot_time:
             Time at which the groups were read from their source, not in the future. For groups of an export, use the
-            `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if a group has a token.
-            If the existing token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER).
-            In all other cases, the group gets the given token, and this time becomes the creation time of the token.
+            `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if the request contains
+            a token. If the existing token of a group is newer than this time, the group keeps the existing token
+            (OUTCOME_TOKEN_NEWER). In all other cases, the group gets the given token, and this time becomes the creation time
+            of the token.
 
             ```proto
             optional google.protobuf.Timestamp snapshot_time = 4;
@@ -2098,7 +2099,7 @@ class WatchEventsResponse(Message[_WatchEventsResponseFields]):
 
     Attributes:
         cursor:
-            The position after this response.
+            Position after this response, for `cursor` of a later WatchEventsRequest.
 
             ```proto
             string cursor = 1;
@@ -2145,7 +2146,7 @@ class WatchEventsResponse(Message[_WatchEventsResponseFields]):
                 repeated usergroup.admin.v1.UserGroupVersion user_groups = 1;
                 ```
             complete:
-                True in the last part of the snapshot. A group that is in no part does not exist.
+                True in the last part of the snapshot. A group that no part contains does not exist.
 
                 ```proto
                 bool complete = 2;
@@ -2590,13 +2591,13 @@ class ImportMode(Enum):
             IMPORT_MODE_UNSPECIFIED = 0
             ```
         CREATE_ONLY:
-            The import does not change the group. The result of the group is ALREADY_EXISTS.
+            The import does not change the group. The import of the group fails with ALREADY_EXISTS.
 
             ```proto
             IMPORT_MODE_CREATE_ONLY = 1
             ```
         UPSERT:
-            The import replaces the group.
+            The import replaces the values of the group.
 
             ```proto
             IMPORT_MODE_UPSERT = 2

@@ -89,7 +89,7 @@ class AuditEvent(Message[_AuditEventFields]):
             repeated string changed_fields = 9;
             ```
         request_id:
-            The header `X-Request-Id` of the request and its response.
+            Id of the request: the header `X-Request-Id` of the response.
 
             ```proto
             string request_id = 10;

@@ -90,7 +90,7 @@ class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
             repeated usergroup.admin.v1.MetricsSample samples = 1;
             ```
         methods:
-            Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.
+            Calls of the last hour by method. The method with the most calls is the first. ADMIN_TOKEN only.
 
             ```proto
             repeated usergroup.admin.v1.MethodCalls methods = 2;

@@ -332,7 +332,7 @@ class ImportResult(Message[_ImportResultFields]):
                 int32 code = 1;
                 ```
             reason:
-                A reason, as in google.rpc.ErrorInfo.
+                Reason of the error, as in google.rpc.ErrorInfo.
 
                 ```proto
                 string reason = 2;

@@ -174,7 +174,7 @@ class WebhookDelivery(Message[_WebhookDeliveryFields]):
             optional google.protobuf.Timestamp create_time = 1;
             ```
         event_id:
-            Id of the event, as in ListAuditEvents. The header `webhook-id` contains this id.
+            Id of the event: the `id` of the AuditEvent, and the header `webhook-id` of the message.
 
             ```proto
             string event_id = 2;
@@ -204,7 +204,7 @@ class WebhookDelivery(Message[_WebhookDeliveryFields]):
             int32 http_status = 6;
             ```
         duration:
-            Time from the name lookup to the response.
+            Time from the start of the DNS lookup to the response.
 
             ```proto
             optional google.protobuf.Duration duration = 7;
@@ -504,8 +504,8 @@ class UpdateWebhookRequest(Message[_UpdateWebhookRequestFields]):
             bool enabled = 6;
             ```
         update_mask:
-            Fields to change: `display_name`, `url`, `event_types`, `enabled`, or `*` for all. Default: every
-            field that is set.
+            Fields to change: `display_name`, `url`, `event_types`, `enabled`, or `*` for all. Default: all fields that the
+            request sets.
 
             ```proto
             optional google.protobuf.FieldMask update_mask = 7;
@@ -759,7 +759,7 @@ class TestWebhookResponse(Message[_TestWebhookResponseFields]):
             int32 http_status = 2;
             ```
         duration:
-            Time from the name lookup to the response.
+            Time from the start of the DNS lookup to the response.
 
             ```proto
             optional google.protobuf.Duration duration = 3;
