@@ -114,7 +114,7 @@ describe("the documented limits equal the limits of the code", () => {
       // One of the `ENVIRONMENT_NUMBERS` numbers is never used, so the maximum number of environments is one less.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2)],
-      ["violations in an error", MAX_VIOLATIONS],
+      ["field violations in an error", MAX_VIOLATIONS],
     ];
     expect(figuresIn("docs/api.md", "Limits")).toEqual(plain(rows));
   });

@@ -10,10 +10,10 @@ export const MAX_WEBHOOKS = 20;
 /** The maximum number of attempts in the delivery log of a webhook. */
 export const MAX_DELIVERIES = 100;
 
-/** The time during which a replaced secret still signs, in milliseconds. */
+/** The time during which a replaced secret still signs messages, in milliseconds. */
 export const SECRET_GRACE_MS = DAY_MS;
 
-/** The maximum number of secrets that sign, including the current secret. */
+/** The maximum number of secrets that sign each message, including the current secret. */
 export const MAX_SECRETS = 3;
 
 /** The duration of continuous failures after which the service disables a webhook, in milliseconds. */
@@ -60,7 +60,9 @@ export interface Webhook extends EventStart {
   readonly state: WebhookState;
   readonly createTime: number;
   readonly updateTime: number;
-  /** The time until which at least one replaced secret still signs. Undefined if only the current secret signs. */
+  /**
+   * The time until which at least one replaced secret still signs messages. Undefined if only the current secret signs.
+   */
   readonly previousSecretExpireTime: number | undefined;
   readonly lastSuccessTime: number | undefined;
   /**
@@ -75,7 +77,10 @@ export interface Webhook extends EventStart {
 
 export type NewWebhook = Pick<Webhook, "displayName" | "url" | "eventTypes">;
 
-/** A change of a webhook. An omitted value does not change. Every change also ends the delay after a failure. */
+/**
+ * A change of a webhook. An omitted value does not change. Every change also ends the delay that follows a failed
+ * attempt.
+ */
 export interface WebhookChange extends Partial<NewWebhook> {
   readonly state?: "enabled" | "disabled";
 }
@@ -96,7 +101,10 @@ export type SendResult = Pick<Delivery, "outcome" | "status" | "durationMs">;
 /** A webhook, with the secrets that sign its deliveries. */
 export interface WebhookTarget {
   readonly webhook: Webhook;
-  /** The secrets that sign. The current secret is the first. Empty if the current secret cannot be decrypted. */
+  /**
+   * The secrets that sign each message. The current secret is the first. Empty if the current secret cannot be
+   * decrypted.
+   */
   readonly secrets: readonly string[];
 }
 
@@ -117,7 +125,7 @@ export interface WebhookStore {
   update(environment: Environment, id: string, change: WebhookChange, by: ChangeBy): Promise<Webhook>;
   delete(environment: Environment, id: string, by: ChangeBy): Promise<void>;
   /**
-   * Creates a new secret. Only the result contains the new secret. Each replaced secret still signs for
+   * Creates a new secret. Only the result contains the new secret. Each replaced secret still signs messages for
    * `SECRET_GRACE_MS` after its replacement.
    */
   rotateSecret(environment: Environment, id: string, by: ChangeBy): Promise<WebhookWithSecret>;
@@ -125,7 +133,7 @@ export interface WebhookStore {
   deliveries(environment: Environment, id: string): Promise<readonly Delivery[]>;
   /**
    * Moves the cursor back to a time (in milliseconds since 1970), so that the events since this time are delivered
-   * again. Ends the delay after a failure. Never moves the cursor forward.
+   * again. Ends the delay that follows a failed attempt. Never moves the cursor forward.
    */
   rewind(environment: Environment, id: string, time: number, by: ChangeBy): Promise<Webhook>;
   /** Begins a test. @throws WebhookTestLimited if a test in the environment began less than `TEST_INTERVAL_MS` ago */
@@ -199,7 +207,7 @@ export interface DeliveryStore {
   /**
    * Stores the result of one step of a delivery. A step without a failed attempt moves the cursor. But if another call
    * has moved the cursor in the meantime, this call does not move the cursor. If no attempt has succeeded since a
-   * failure `DISABLE_AFTER_MS` ago, disables the webhook, and writes an audit event.
+   * failure at least `DISABLE_AFTER_MS` ago, disables the webhook, and writes an audit event.
    *
    * @returns the webhook after the change. Undefined if the worker no longer holds the lease
    */

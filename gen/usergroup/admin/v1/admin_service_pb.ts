@@ -1960,8 +1960,8 @@ export const ImportModeSchema: GenEnum<ImportMode> = /*@__PURE__*/
  */
 export const AdminService: GenService<{
   /**
-   * Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
-   * exists. ADMIN_TOKEN only.
+   * Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag exists. ADMIN_TOKEN
+   * only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.CreateEnvironment
    */
@@ -2079,8 +2079,7 @@ export const AdminService: GenService<{
   },
   /**
    * Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
-   * refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
-   * does not exist.
+   * can accept the token for up to the time of API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeApiToken
    */
@@ -2159,7 +2158,7 @@ export const AdminService: GenService<{
   },
   /**
    * Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-   * which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+   * which GetUserGroup returns. If `previous_token_ttl` is unset or 0, the call also revokes the viewer sessions of the
    * group.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeUserGroupTokens
@@ -2369,9 +2368,8 @@ export const AdminService: GenService<{
     output: typeof RotateWebhookSecretResponseSchema;
   },
   /**
-   * Sends a message of the type `webhook.test`, and returns the result. Fails with
-   * RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
-   * seconds.
+   * Sends a message of the type `webhook.test`, and returns the result. Fails with RESOURCE_EXHAUSTED
+   * (WEBHOOK_TEST_LIMITED) if a webhook of the environment was tested in the last five seconds.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.TestWebhook
    */

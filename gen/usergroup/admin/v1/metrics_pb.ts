@@ -96,13 +96,13 @@ export const GetMetricsHistoryResponseSchema: GenMessage<GetMetricsHistoryRespon
   messageDesc(file_usergroup_admin_v1_metrics, 1);
 
 /**
- * The calls of ten seconds.
+ * The calls that were completed in a period of ten seconds.
  *
  * @generated from message usergroup.admin.v1.MetricsSample
  */
 export type MetricsSample = Message<"usergroup.admin.v1.MetricsSample"> & {
   /**
-   * End of the ten seconds.
+   * End of the period.
    *
    * @generated from field: google.protobuf.Timestamp end_time = 1;
    */

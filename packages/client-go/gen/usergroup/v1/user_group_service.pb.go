@@ -320,8 +320,8 @@ type RotateUserGroupTokenRequest struct {
 	// ROTATION_GRACE.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	// Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
-	// the retry does not rotate again, and returns the token that the first call created. If another call has replaced
-	// this token in the meantime, the retry fails with ABORTED (TOKEN_REPLACED).
+	// the retry does not replace the token again, and returns the token that the first call created. If another call has
+	// replaced this token in the meantime, the retry fails with ABORTED (TOKEN_REPLACED).
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -163,10 +163,10 @@ func (x *GetMetricsHistoryResponse) GetInstance() string {
 	return ""
 }
 
-// The calls of ten seconds.
+// The calls that were completed in a period of ten seconds.
 type MetricsSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// End of the ten seconds.
+	// End of the period.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// Number of completed calls.
 	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`

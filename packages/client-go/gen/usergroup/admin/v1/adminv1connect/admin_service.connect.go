@@ -152,8 +152,8 @@ const (
 
 // AdminServiceClient is a client for the usergroup.admin.v1.AdminService service.
 type AdminServiceClient interface {
-	// Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
-	// exists. ADMIN_TOKEN only.
+	// Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag exists. ADMIN_TOKEN
+	// only.
 	CreateEnvironment(context.Context, *v1.CreateEnvironmentRequest) (*v1.CreateEnvironmentResponse, error)
 	// Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
 	// does not exist.
@@ -191,8 +191,7 @@ type AdminServiceClient interface {
 	// (API_TOKEN_OUTLIVES_CALLER) if the API token to rotate expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
 	// Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
-	// refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
-	// does not exist.
+	// can accept the token for up to the time of API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
 	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
 	// while the caller reads the pages may be missing. Every other group is on exactly one page.
@@ -215,7 +214,7 @@ type AdminServiceClient interface {
 	// case, set a later time with UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-	// which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+	// which GetUserGroup returns. If `previous_token_ttl` is unset or 0, the call also revokes the viewer sessions of the
 	// group.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
 	// Revokes all viewer sessions of a user group, or the sessions of one viewer of the group. ResolveViewer refuses
@@ -281,9 +280,8 @@ type AdminServiceClient interface {
 	// Gives a webhook a new secret. Only this response contains the secret. For 24 hours, both the new and the replaced
 	// secret sign each message. If the response is lost, rotate again. At most three secrets sign each message.
 	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
-	// Sends a message of the type `webhook.test`, and returns the result. Fails with
-	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
-	// seconds.
+	// Sends a message of the type `webhook.test`, and returns the result. Fails with RESOURCE_EXHAUSTED
+	// (WEBHOOK_TEST_LIMITED) if a webhook of the environment was tested in the last five seconds.
 	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
 	// Lists the most recent attempts to deliver events to a webhook.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
@@ -960,8 +958,8 @@ func (c *adminServiceClient) GetMetricsHistory(ctx context.Context, req *v1.GetM
 
 // AdminServiceHandler is an implementation of the usergroup.admin.v1.AdminService service.
 type AdminServiceHandler interface {
-	// Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
-	// exists. ADMIN_TOKEN only.
+	// Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag exists. ADMIN_TOKEN
+	// only.
 	CreateEnvironment(context.Context, *v1.CreateEnvironmentRequest) (*v1.CreateEnvironmentResponse, error)
 	// Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
 	// does not exist.
@@ -999,8 +997,7 @@ type AdminServiceHandler interface {
 	// (API_TOKEN_OUTLIVES_CALLER) if the API token to rotate expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
 	// Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
-	// refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
-	// does not exist.
+	// can accept the token for up to the time of API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
 	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. Groups that are created or deleted
 	// while the caller reads the pages may be missing. Every other group is on exactly one page.
@@ -1023,7 +1020,7 @@ type AdminServiceHandler interface {
 	// case, set a later time with UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-	// which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+	// which GetUserGroup returns. If `previous_token_ttl` is unset or 0, the call also revokes the viewer sessions of the
 	// group.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
 	// Revokes all viewer sessions of a user group, or the sessions of one viewer of the group. ResolveViewer refuses
@@ -1089,9 +1086,8 @@ type AdminServiceHandler interface {
 	// Gives a webhook a new secret. Only this response contains the secret. For 24 hours, both the new and the replaced
 	// secret sign each message. If the response is lost, rotate again. At most three secrets sign each message.
 	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
-	// Sends a message of the type `webhook.test`, and returns the result. Fails with
-	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
-	// seconds.
+	// Sends a message of the type `webhook.test`, and returns the result. Fails with RESOURCE_EXHAUSTED
+	// (WEBHOOK_TEST_LIMITED) if a webhook of the environment was tested in the last five seconds.
 	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
 	// Lists the most recent attempts to deliver events to a webhook.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)

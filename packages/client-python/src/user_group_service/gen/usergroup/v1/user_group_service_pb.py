@@ -262,8 +262,8 @@ class RotateUserGroupTokenRequest(Message[_RotateUserGroupTokenRequestFields]):
             ```
         request_id:
             Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
-            the retry does not rotate again, and returns the token that the first call created. If another call has replaced
-            this token in the meantime, the retry fails with ABORTED (TOKEN_REPLACED).
+            the retry does not replace the token again, and returns the token that the first call created. If another call has
+            replaced this token in the meantime, the retry fails with ABORTED (TOKEN_REPLACED).
 
             ```proto
             string request_id = 4;

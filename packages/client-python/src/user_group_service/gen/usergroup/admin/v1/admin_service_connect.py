@@ -39,8 +39,8 @@ class AdminService(Protocol):
     """
     async def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
         """
-        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
-        exists. ADMIN_TOKEN only.
+        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag exists. ADMIN_TOKEN
+        only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -118,8 +118,7 @@ class AdminService(Protocol):
     async def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
         Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
-        refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
-        does not exist.
+        can accept the token for up to the time of API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -170,7 +169,7 @@ class AdminService(Protocol):
     async def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
         Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-        which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+        which GetUserGroup returns. If `previous_token_ttl` is unset or 0, the call also revokes the viewer sessions of the
         group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -308,9 +307,8 @@ class AdminService(Protocol):
 
     async def test_webhook(self, request: TestWebhookRequest, ctx: RequestContext[TestWebhookRequest, TestWebhookResponse], /) -> TestWebhookResponse:
         """
-        Sends a message of the type `webhook.test`, and returns the result. Fails with
-        RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
-        seconds.
+        Sends a message of the type `webhook.test`, and returns the result. Fails with RESOURCE_EXHAUSTED
+        (WEBHOOK_TEST_LIMITED) if a webhook of the environment was tested in the last five seconds.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -808,8 +806,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> CreateEnvironmentResponse:
         """
-        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
-        exists. ADMIN_TOKEN only.
+        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag exists. ADMIN_TOKEN
+        only.
         """
         return await self.execute_unary(
             request=request,
@@ -1057,8 +1055,7 @@ class AdminServiceClient(ConnectClient):
     ) -> RevokeApiTokenResponse:
         """
         Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
-        refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
-        does not exist.
+        can accept the token for up to the time of API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -1228,7 +1225,7 @@ class AdminServiceClient(ConnectClient):
     ) -> RevokeUserGroupTokensResponse:
         """
         Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-        which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+        which GetUserGroup returns. If `previous_token_ttl` is unset or 0, the call also revokes the viewer sessions of the
         group.
         """
         return await self.execute_unary(
@@ -1672,9 +1669,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> TestWebhookResponse:
         """
-        Sends a message of the type `webhook.test`, and returns the result. Fails with
-        RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
-        seconds.
+        Sends a message of the type `webhook.test`, and returns the result. Fails with RESOURCE_EXHAUSTED
+        (WEBHOOK_TEST_LIMITED) if a webhook of the environment was tested in the last five seconds.
         """
         return await self.execute_unary(
             request=request,
@@ -1769,8 +1765,8 @@ class AdminServiceSync(Protocol):
     """
     def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
         """
-        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
-        exists. ADMIN_TOKEN only.
+        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag exists. ADMIN_TOKEN
+        only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1848,8 +1844,7 @@ class AdminServiceSync(Protocol):
     def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
         Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
-        refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
-        does not exist.
+        can accept the token for up to the time of API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1900,7 +1895,7 @@ class AdminServiceSync(Protocol):
     def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
         Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-        which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+        which GetUserGroup returns. If `previous_token_ttl` is unset or 0, the call also revokes the viewer sessions of the
         group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -2038,9 +2033,8 @@ class AdminServiceSync(Protocol):
 
     def test_webhook(self, request: TestWebhookRequest, ctx: RequestContext[TestWebhookRequest, TestWebhookResponse], /) -> TestWebhookResponse:
         """
-        Sends a message of the type `webhook.test`, and returns the result. Fails with
-        RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
-        seconds.
+        Sends a message of the type `webhook.test`, and returns the result. Fails with RESOURCE_EXHAUSTED
+        (WEBHOOK_TEST_LIMITED) if a webhook of the environment was tested in the last five seconds.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2536,8 +2530,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> CreateEnvironmentResponse:
         """
-        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
-        exists. ADMIN_TOKEN only.
+        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag exists. ADMIN_TOKEN
+        only.
         """
         return self.execute_unary(
             request=request,
@@ -2785,8 +2779,7 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> RevokeApiTokenResponse:
         """
         Revokes an API token. Workers usually refuse the token immediately. A worker that does not receive the revocation
-        refuses the token at the latest when the time API_TOKEN_CACHE has passed. Fails with NOT_FOUND if the API token
-        does not exist.
+        can accept the token for up to the time of API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -2956,7 +2949,7 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> RevokeUserGroupTokensResponse:
         """
         Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-        which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+        which GetUserGroup returns. If `previous_token_ttl` is unset or 0, the call also revokes the viewer sessions of the
         group.
         """
         return self.execute_unary(
@@ -3400,9 +3393,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> TestWebhookResponse:
         """
-        Sends a message of the type `webhook.test`, and returns the result. Fails with
-        RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
-        seconds.
+        Sends a message of the type `webhook.test`, and returns the result. Fails with RESOURCE_EXHAUSTED
+        (WEBHOOK_TEST_LIMITED) if a webhook of the environment was tested in the last five seconds.
         """
         return self.execute_unary(
             request=request,

@@ -134,7 +134,7 @@ _MetricsSampleFields: TypeAlias = Literal["end_time", "calls", "errors", "p50", 
 
 class MetricsSample(Message[_MetricsSampleFields]):
     """
-    The calls of ten seconds.
+    The calls that were completed in a period of ten seconds.
 
     ```proto
     message usergroup.admin.v1.MetricsSample
@@ -142,7 +142,7 @@ class MetricsSample(Message[_MetricsSampleFields]):
 
     Attributes:
         end_time:
-            End of the ten seconds.
+            End of the period.
 
             ```proto
             optional google.protobuf.Timestamp end_time = 1;
