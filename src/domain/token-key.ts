@@ -43,7 +43,7 @@ export interface TokenKeyStore {
   /**
    * Encrypts the tokens of a page of groups with the first key of this process. If another call changes a token at the
    * same time, this call skips the token. The call for the first page encrypts the signing keys and the secrets of
-   * webhooks as well. A group that exists from the first to the last page is on exactly one page.
+   * webhooks as well. A group that exists from the first to the last call is on exactly one page.
    *
    * @param by the author of the audit event, which the call for the first page writes. If undefined, the call only
    *   counts, and changes nothing

@@ -81,7 +81,7 @@ export interface Rotation {
   readonly graceMs: number;
   /**
    * The grace period that the caller requested, in milliseconds. If undefined, the caller requested no grace period,
-   * and `graceMs` is the setting `ROTATION_GRACE`. A retry must request the same grace period, even if the default has
+   * and `graceMs` is the default of the RPC. A retry must request the same grace period, even if the default has
    * changed.
    */
   readonly requestedGraceMs: number | undefined;
