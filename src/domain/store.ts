@@ -161,7 +161,7 @@ export interface UserGroupAdminStore {
    * imported token already belongs to another group, even in its grace period, the outcome is `failed`. A suspended
    * group keeps its suspension and its `expireTime`.
    *
-   * @param groups no two groups may have the same id or the same token
+   * @param groups the ids and the tokens of the groups must be unique
    */
   import(
     environment: Environment,
@@ -254,7 +254,7 @@ export interface AuditStore {
   /**
    * Lists the events of each environment, in the given order of the environments. Within an environment, the newest
    * event is the first. An event that exists during the whole listing is on exactly one page. An event that is written
-   * during the listing may be on no page. A page may have few or no items, even if more pages follow.
+   * during the listing may be missing. A page may have few or no items, even if more pages follow.
    *
    * @throws InvalidPageToken; AuditEventsExpired if the first event of the page was removed after the previous page was
    *   read

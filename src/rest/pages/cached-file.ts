@@ -14,7 +14,7 @@ const ENCODINGS = {
 
 type Encoding = keyof typeof ENCODINGS;
 
-/** The size from which a file is compressed, in bytes. A smaller file fits into one packet. */
+/** The minimum size of a compressed file, in bytes. A smaller file fits into one packet. */
 const COMPRESS_MIN_BYTES = 1024;
 
 interface EncodedFile {

@@ -1232,7 +1232,7 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
   mode: ImportMode;
 
   /**
-   * Time at which the groups were read from their source, not in the future. For groups of an export, use the
+   * Time at which the groups were read from their source. Must not be in the future. For groups of an export, use the
    * `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if the request contains
    * a token. If the existing token of a group is newer than this time, the group keeps the existing token
    * (OUTCOME_TOKEN_NEWER). In all other cases, the group gets the given token, and this time becomes the creation time

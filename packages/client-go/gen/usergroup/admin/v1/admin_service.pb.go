@@ -2414,7 +2414,7 @@ type ImportUserGroupsRequest struct {
 	UserGroups []*ImportedUserGroup `protobuf:"bytes,2,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
 	// Mode of the import, for groups that already exist. Default: IMPORT_MODE_CREATE_ONLY.
 	Mode ImportMode `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
-	// Time at which the groups were read from their source, not in the future. For groups of an export, use the
+	// Time at which the groups were read from their source. Must not be in the future. For groups of an export, use the
 	// `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if the request contains
 	// a token. If the existing token of a group is newer than this time, the group keeps the existing token
 	// (OUTCOME_TOKEN_NEWER). In all other cases, the group gets the given token, and this time becomes the creation time
