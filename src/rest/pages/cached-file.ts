@@ -14,7 +14,7 @@ const ENCODINGS = {
 
 type Encoding = keyof typeof ENCODINGS;
 
-/** The minimum size of a compressed file, in bytes. A smaller file fits into one packet. */
+/** Files of at least this size, in bytes, are compressed. A smaller file fits into one packet. */
 const COMPRESS_MIN_BYTES = 1024;
 
 interface EncodedFile {
