@@ -1,8 +1,9 @@
 /** Viewer sessions in a page. This file imports nothing, and runs in all current browsers. */
 
-/** After this part of a session's lifetime, the source of sessions requests the next session. */
+/** The source requests the next session after this fraction of the lifetime of a session. */
 const REFRESH_AT = 0.8;
 
+/** Maximum lifetime of a session, in seconds. */
 const MAX_LIFE_S = 3600;
 
 /**
@@ -184,7 +185,10 @@ class Source implements ViewerSessionSource {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
 
-  /** Renews the session if it is due. While the machine slept or the page was hidden, timers may have stopped. */
+  /**
+   * Requests a session if the page is visible, and the source needs a session or the renewal is due. The timer of the
+   * renewal may have stopped while the machine slept or the page was hidden.
+   */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible") return;
     const held = this.#current();

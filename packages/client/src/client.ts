@@ -69,7 +69,7 @@ export interface UserGroupServiceClient {
   readonly viewers: Client<typeof ViewerService>;
   /** Manages environments, API tokens and webhooks. Needs an API token of role `admin`, or `ADMIN_TOKEN`. */
   readonly admin: Client<typeof AdminService>;
-  /** Closes the connections, so calls in flight fail. */
+  /** Closes the connections. Calls in flight fail. */
   close(): void;
 }
 
@@ -129,8 +129,8 @@ const TLS_HINTS: TlsHints = {
 };
 
 /**
- * Returns the error to throw if a call failed and the service did not send the error. The message describes the fault
- * and the remedy. The `cause` is the error of Node. If the connection failed or broke, the code is `unavailable`.
+ * Converts an error that does not come from the service. The message of the returned error describes the fault and the
+ * remedy. Its `cause` is the error of Node. If the connection failed or broke, its code is `unavailable`.
  */
 function unanswered(failure: ConnectError, url: URL): ConnectError {
   const found = connectionFaultOf(failure);
@@ -142,7 +142,7 @@ function unanswered(failure: ConnectError, url: URL): ConnectError {
   if (failure.code === Code.Aborted) return withText(failure.rawMessage, Code.Unavailable);
   if (failure.code !== Code.Unimplemented) return failure;
   return withText(
-    `the server at ${url.href} does not have this method: check the URL and its path; an older service does not have the newest methods`,
+    `the server at ${url.href} does not have this method: check the URL and its path; if they are right, the service is older than this client`,
     failure.code,
   );
 

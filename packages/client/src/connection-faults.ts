@@ -1,4 +1,4 @@
-/** A connection fault of a failed call, derived from the code of the Node error. */
+/** The cause of a failed connection. `connectionFaultOf` derives this cause from the code of the Node error. */
 export type ConnectionFault = "refused" | "unknown-host" | "unreachable" | "reset" | "not-http" | "not-tls" | "tls";
 
 const FAULTS: { readonly [code: string]: ConnectionFault } = {
@@ -15,12 +15,12 @@ const FAULTS: { readonly [code: string]: ConnectionFault } = {
   ERR_SSL_PACKET_LENGTH_TOO_LONG: "not-tls",
 };
 
-/** Temporary faults of an attempt to connect. The client has sent nothing yet. */
+/** Temporary faults of an attempt to connect. Without a connection, the client cannot have sent the call. */
 const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", "unreachable"]);
 
 /**
- * Operations on an established connection. An operation can fail with the same code as a failed attempt to connect. If
- * the operation is in this set, the client may already have sent the call.
+ * System calls on an established connection. A failed attempt to connect can have the same error code as one of these
+ * system calls. If one of these system calls failed, the client may already have sent the call.
  */
 const ESTABLISHED: ReadonlySet<unknown> = new Set(["read", "write"]);
 
@@ -32,7 +32,7 @@ export function connectionFaultOf(error: unknown): { fault: ConnectionFault; cod
   for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
     const { code, syscall } = cause as { code?: unknown; syscall?: unknown };
     if (typeof code !== "string") continue;
-    // Node has no code for this fault, only the message of OpenSSL.
+    // Node uses the code EPROTO for many faults. Only the message of OpenSSL identifies this fault.
     if (code === "EPROTO" && /wrong version number|packet length too long/.test(cause.message))
       return { fault: "not-tls", code };
     const fault = FAULTS[code] ?? faultOfFamily(code);
@@ -49,13 +49,13 @@ function faultOfFamily(code: string): ConnectionFault | undefined {
   return undefined;
 }
 
-/** Returns true if the client had no connection for a call. In this case, the service cannot have received the call. */
+/** Returns true if the client could not connect. In this case, the service cannot have received the call. */
 export function isNeverSent(error: unknown): boolean {
   const found = connectionFaultOf(error);
   return found !== undefined && BRIEF.has(found.fault);
 }
 
-/** The remedies for TLS faults, in the terms of the program that shows the message. */
+/** The remedies for TLS faults. Each program that shows these texts has its own options, so its remedies differ. */
 export interface TlsHints {
   /** Remedy if the certificate of the service does not contain the host name of the URL. */
   readonly otherName: string;
@@ -92,7 +92,7 @@ export function wordsOfFault(
 }
 
 function wordsOfTlsFault(code: string, hints: TlsHints): readonly [words: string, hint: string] {
-  if (/ALTNAME_INVALID/.test(code)) return ["the certificate has another name", hints.otherName];
+  if (/ALTNAME_INVALID/.test(code)) return ["the certificate is for another host name", hints.otherName];
   if (/CERT_HAS_EXPIRED/.test(code)) return ["the certificate has expired", "ask the operator to renew it"];
   if (/CERT_NOT_YET_VALID/.test(code)) return ["the certificate is not yet valid", "check the clocks of both machines"];
   if (/CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE|UNKNOWN_CA|BAD_CERTIFICATE/.test(code))

@@ -10,6 +10,7 @@ import {
 import { failureDetails } from "./failure.ts";
 import { pauseBeforeRetry } from "./retry.ts";
 
+/** Maximum pause between two attempts to connect, in milliseconds. A pause that the service requests is added. */
 const MAX_PAUSE_MS = 30_000;
 
 /**
@@ -18,6 +19,7 @@ const MAX_PAUSE_MS = 30_000;
  */
 const SILENCE_MS = 60_000;
 
+/** Codes of temporary failures that the service reports. */
 const TEMPORARY: ReadonlySet<Code> = new Set([
   Code.Unavailable,
   Code.ResourceExhausted,
@@ -25,7 +27,7 @@ const TEMPORARY: ReadonlySet<Code> = new Set([
   Code.Aborted,
 ]);
 
-/** If the service did not send an error with one of these codes, the error can mean that the connection broke. */
+/** Codes that can mean a broken connection. They apply only to errors that do not come from the service. */
 const BROKEN: ReadonlySet<Code> = new Set([...TEMPORARY, Code.Canceled, Code.Unknown, Code.Internal]);
 
 /** Options of `watchEvents`. */
@@ -40,13 +42,13 @@ export interface WatchOptions {
 }
 
 /**
- * Iterates over the events of an environment. If the stream ends or breaks, connects again and continues after the last
- * cursor. Store the `cursor` of each response after you have processed the response, and pass the stored cursor at the
- * next start. If `content` is not set, the response contains only a new cursor.
+ * Iterates over the events of an environment. If the stream ends or breaks, `watchEvents` connects again and continues
+ * after the last cursor. Store the `cursor` of each response after you have processed the response, and pass the stored
+ * cursor at the next start. If `content` is not set, the response contains only a new cursor.
  *
  * `for await (const { cursor, content } of watchEvents(service.admin, { cursor: stored })) …`
  *
- * Throws a `ConnectError` if the failure is permanent. For example, the API token is revoked or expired, or does not
+ * Throws a `ConnectError` if a failure is permanent, for example if the API token has expired, was revoked, or does not
  * have the role `admin`. If the reason is `EVENT_CURSOR_EXPIRED`, start again with `START_SNAPSHOT`.
  */
 export async function* watchEvents(

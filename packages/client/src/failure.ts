@@ -2,15 +2,15 @@ import { ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { REASONS, type Reason } from "../../../gen/reasons.ts";
 
-/** The header that contains the id of a request. The service logs the same id. */
+/** The header that contains the request id of a call. The service logs this id. */
 export const REQUEST_ID_HEADER = "x-request-id";
 
-/** The `domain` in the `google.rpc.ErrorInfo` of the service. Proxies send errors with other domains. */
+/** The `domain` in each `google.rpc.ErrorInfo` of the service. An error with another domain comes from a proxy. */
 const ERROR_DOMAIN = "user-group-service";
 
 /** Details of an error that the service returned. */
 export interface FailureDetails {
-  /** The reason, a stable constant. A newer service may return reasons that are not in `Reason`. */
+  /** The reason, a stable constant. A service that is newer than this client may return reasons outside `Reason`. */
   readonly reason: string;
   /** The outcome of the change. Undefined if the method changes nothing, or if the service refused the call. */
   readonly outcome: "not_made" | "unknown" | undefined;
@@ -25,8 +25,8 @@ export interface FailureDetails {
 
 /**
  * Returns the reason of an error. docs/api.md lists the reasons. Returns undefined if the service did not return the
- * error, for example if the connection failed. A newer service may return a reason that is not in `Reason`. In this
- * case, `reasonOf` returns undefined, and `failureDetails` returns the reason.
+ * error, for example if the connection failed. If the service is newer than this client, the reason can be missing in
+ * `Reason`. In this case, `reasonOf` returns undefined, and `failureDetails` returns the reason.
  */
 export function reasonOf(error: unknown): Reason | undefined {
   const { reason } = failureDetails(error) ?? {};

@@ -2,8 +2,9 @@ import { ConnectError, type Interceptor } from "@connectrpc/connect";
 import { REQUEST_ID_HEADER } from "./failure.ts";
 
 /**
- * Returns an interceptor. If a call has no request id, the interceptor sets one. If a call fails, the interceptor adds
- * a request id to the metadata of the error: the id that the service logs.
+ * Returns an interceptor that sends a request id with each call. If the caller has set no request id, the interceptor
+ * sends the result of `newId`. If a call fails, the metadata of the error contains the request id, which the service
+ * logs.
  */
 export function withRequestIds(newId: () => string): Interceptor {
   return (next) => async (request) => {
@@ -13,8 +14,8 @@ export function withRequestIds(newId: () => string): Interceptor {
       return await next(request);
     } catch (error) {
       const failure = ConnectError.from(error);
-      // A response contains the request id that the service logs. If there was no response, the service may have logged
-      // the id that the client sent.
+      // If the service responded, the metadata already contains the request id that the service logged. Without a
+      // response, add the id that the client sent, because the service may have received and logged the call.
       if (!failure.metadata.has(REQUEST_ID_HEADER)) failure.metadata.set(REQUEST_ID_HEADER, id);
       throw failure;
     }

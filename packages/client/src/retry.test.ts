@@ -40,7 +40,7 @@ function nodeError(nodeCode: string, code: Code, syscall = "connect"): ConnectEr
   return new ConnectError(nodeCode, code, undefined, undefined, cause);
 }
 
-/** Returns the number of attempts of a call that always fails, and the remaining time that each attempt sent. */
+/** Makes a call that always fails. Returns the number of attempts, and the timeout header of each attempt. */
 async function triesOf(
   error: ConnectError,
   call: "get" | "update" | "rotate" | "rotate with a request id" | "resolve",
@@ -80,7 +80,7 @@ async function triesOf(
   return { tries, left };
 }
 
-it("isRepeatable returns false for methods that return a new secret each time, or that fail the second time", () => {
+it("isRepeatable returns false only for methods whose second call has another effect or fails", () => {
   const methods = [UserGroupService, ViewerService, AdminService].flatMap(({ methods }) => methods);
   const once = methods.filter((method) => !isRepeatable(method)).map(({ name }) => name);
   expect(once).toEqual([
@@ -138,15 +138,11 @@ const overloaded = serviceError(Code.ResourceExhausted, "OVERLOADED", { retryAft
 const unreachable = nodeError("ECONNREFUSED", Code.Unavailable);
 
 it.each([
-  ["the broken connection, if the later attempts changed nothing", [broken, notMade, notMade], broken],
-  ["the possible change, if the last attempt changed nothing", [notMade, unknown, notMade], unknown],
-  ["the broken connection, if the later attempts failed because of overload", [broken, overloaded, overloaded], broken],
+  ["the attempt with a broken connection, if later attempts changed nothing", [broken, notMade, notMade], broken],
+  ["the attempt that may have made a change, if the last changed nothing", [notMade, unknown, notMade], unknown],
+  ["the attempt with a broken connection, if later attempts met overload", [broken, overloaded, overloaded], broken],
   ["the last attempt, if no attempt can have made a change", [unreachable, overloaded, notMade], notMade],
-  [
-    "the last attempt, if its error does not report that nothing was changed",
-    [broken, notMade, unreachable],
-    unreachable,
-  ],
+  ["the last attempt, if the client could not connect for this attempt", [broken, notMade, unreachable], unreachable],
 ])("retrying throws the error of %s", async (_, errors, thrown) => {
   const left = [...errors];
   const fail = () => async () => {
@@ -161,12 +157,12 @@ it.each([
 });
 
 it.each([
-  ["an unknown token", serviceError(Code.NotFound, "TOKEN_NOT_FOUND")],
-  ["a wrong etag", serviceError(Code.Aborted, "ETAG_MISMATCH")],
-  ["a full environment", serviceError(Code.ResourceExhausted, "ENVIRONMENT_FULL")],
-  ["an untrusted certificate", nodeError("CERT_HAS_EXPIRED", Code.Internal)],
-  ["an exceeded deadline", new ConnectError("late", Code.DeadlineExceeded)],
-])("retrying does not repeat a call that fails with %s", async (_, error) => {
+  ["the token is unknown", serviceError(Code.NotFound, "TOKEN_NOT_FOUND")],
+  ["the etag is wrong", serviceError(Code.Aborted, "ETAG_MISMATCH")],
+  ["the environment is full", serviceError(Code.ResourceExhausted, "ENVIRONMENT_FULL")],
+  ["the certificate has expired", nodeError("CERT_HAS_EXPIRED", Code.Internal)],
+  ["the deadline is exceeded", new ConnectError("late", Code.DeadlineExceeded)],
+])("retrying does not repeat a call that fails because %s", async (_, error) => {
   for (const call of ["get", "rotate with a request id"] as const) expect((await triesOf(error, call)).tries).toBe(1);
 });
 

@@ -7,6 +7,7 @@ import { failureDetails, retryAfterMs } from "./failure.ts";
 
 /** Maximum pause after the first failure, in milliseconds. The maximum doubles with each failure that follows. */
 const FIRST_PAUSE_MS = 250;
+/** Limit for this growing maximum, in milliseconds. */
 const MAX_BACKOFF_MS = 2000;
 
 /** The time during which the client repeats a call that has no deadline, in milliseconds. */
@@ -16,9 +17,9 @@ const DEFAULT_PATIENCE_MS = 10_000;
 const TIMEOUT_HEADER = "connect-timeout-ms";
 
 /**
- * Returns whether calls of a method are safe to repeat, even if the service has already executed the call. The
- * `idempotency_level` of the method in the proto file decides. If the request of a call contains a request id, the call
- * is safe to repeat in any case. This function does not check the request.
+ * Returns whether the `idempotency_level` of a method in the proto file declares calls of the method safe to repeat,
+ * even if the service has already executed the call. A call whose request contains a request id is always safe to
+ * repeat, but this function does not see the request.
  */
 export function isRepeatable({ idempotency }: DescMethod): boolean {
   return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
@@ -36,11 +37,11 @@ export interface RetryOptions {
 /**
  * Returns an interceptor that repeats a call after a temporary failure, until the deadline of the call. The interceptor
  * repeats a call only if the call is safe to repeat, or if the service has not executed the call. The pauses grow up to
- * two seconds. If the service requests a pause, the interceptor adds this pause.
+ * two seconds. If the service requests a pause, the interceptor also waits for the requested time.
  *
- * If all attempts fail, the interceptor throws the error of the last attempt. Exception: if this error reports that
+ * If all attempts fail, the interceptor usually throws the error of the last attempt. If the last error reports that
  * nothing was changed, but the service may have executed an earlier attempt, the interceptor throws the error of the
- * earlier attempt.
+ * earlier attempt instead.
  */
 export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions = {}): Interceptor {
   return (next) => async (request) => {
@@ -61,8 +62,8 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
         if (mayBeExecuted(error)) uncertain = error;
         const failure = isRefused(error) ? (uncertain ?? error) : error;
         if (tries >= maxTries || request.signal.aborted) throw failure;
-        // If no time remains for another attempt, throw the error of an attempt, because this error contains more
-        // information than "deadline exceeded".
+        // If no time remains for another attempt, do not wait for the deadline. The error of an attempt contains more
+        // information than the error "deadline exceeded".
         const leftMs = endsAt - performance.now() - pauseMs;
         if (leftMs < 1) throw failure;
         await timers.setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
@@ -74,7 +75,7 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
   };
 }
 
-/** Returns whether the service may have executed a call that failed temporarily. */
+/** Returns whether the service may have executed a call that failed with this temporary error. */
 function mayBeExecuted(error: ConnectError): boolean {
   const details = failureDetails(error);
   if (details) return details.outcome === "unknown";
@@ -95,7 +96,8 @@ function pauseAfter(error: ConnectError, mayRepeat: boolean, tries: number): num
   if (!details && connectionFaultOf(error)?.fault === "reset") return mayRepeat ? pauseMs : undefined;
   switch (error.code) {
     case Code.ResourceExhausted:
-      // A server that requests a pause has not executed the call.
+      // If the server requests a pause, the server has not executed the call. Without this request, a limit is
+      // exhausted, and a retry would fail as well.
       return retryAfterMs(error) === undefined ? undefined : pauseMs;
     case Code.Unavailable:
       return mayRepeat || details?.outcome === "not_made" ? pauseMs : undefined;

@@ -3,7 +3,10 @@ import { expect, it } from "vitest";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { presentingToken, type TokenSource } from "./token.ts";
 
-/** Calls a service that accepts only the token `known`. Returns the received headers, and the code of a failed call. */
+/**
+ * Calls a service that accepts only the token `known`. Returns the `Authorization` headers that the service received.
+ * If the call fails, the last element is the code of the error.
+ */
 async function presented(source: TokenSource, known: string): Promise<(string | null)[]> {
   const seen: (string | null)[] = [];
   const transport = createRouterTransport(
@@ -44,7 +47,7 @@ it("the client does not repeat a call with the rejected token", async () => {
   expect(await presented("old", "new")).toEqual(["Token old", "Unauthenticated"]);
 });
 
-it.each(["", " \n", "two words", undefined])("presentingToken rejects %j, and does not quote it", async (token) => {
+it.each(["", " \n", "two words", undefined])("the client rejects the token %j without showing it", async (token) => {
   expect(() => presentingToken(token as string)).toThrow(/^token must be an API token of the service(?!.*two words)/);
   expect(await presented(() => token as string, "good")).toEqual(["Unknown"]);
 });

@@ -16,7 +16,11 @@ export interface TokenRequest {
  */
 export type TokenSource = string | ((request: TokenRequest) => string | Promise<string>);
 
-/** Sends an API token with each call. @throws TypeError if `source` is a string that cannot be an API token */
+/**
+ * Returns an interceptor that sends an API token with each call.
+ *
+ * @throws TypeError if `source` is a string that cannot be an API token
+ */
 export function presentingToken(source: TokenSource): Interceptor {
   const fixed = typeof source === "function" ? undefined : checked(source);
   const ask = async (signal: AbortSignal, refused?: string) =>

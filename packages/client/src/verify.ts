@@ -18,12 +18,13 @@ import {
 } from "../../../src/sessions/rules.ts";
 import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-faults.ts";
 
-/** Time for which keys are cached, in milliseconds, as in the `Cache-Control` of the service. */
+/** Time for which keys are cached, in milliseconds. */
 const KEYS_MAX_AGE_MS = 600_000;
 
-/** Minimum pause between two reads of the published keys if sessions have unknown keys, in milliseconds. */
+/** A session with an unknown key causes another read of the published keys only after this time, in milliseconds. */
 const KEYS_COOLDOWN_MS = 1000;
 
+/** Time after a failed read of the keys until the next read, in milliseconds. */
 const FAILURE_PAUSE_MS = 1000;
 
 const MAX_KEYS_BYTES = 1024 * 1024;
@@ -273,7 +274,7 @@ function whyUnread(error: unknown, keysUrl: string): string {
   return `${why}; check that this process can reach the URL, or set keysUrl`;
 }
 
-/** `fetch` reads the keys. `fetch` takes CA certificates only from the environment variables of Node. */
+/** `fetch` reads the keys, and has no options for certificates. Node reads CA certificates at its start. */
 const TLS_HINTS: TlsHints = {
   otherName: "set keysUrl to a URL with the name of the certificate",
   clientCertificate: "set keysUrl to a URL that requires no client certificate",

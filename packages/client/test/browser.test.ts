@@ -131,7 +131,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
       await requested(before + 1);
       await waitFor("the attempt has failed", async () => (await run("states")).length === before + 1);
     }
-    // 90 of the 120 seconds until the expiry have passed. The next attempt would come at the expiry.
+    // 90 of the 120 seconds between the failed renewal and the expiry have passed.
     await page.clock.runFor(LIFE_MS - REFRESH_MS - 90_000);
     expect(await reported("failed")).toMatchObject({ session: undefined });
     answer = good;

@@ -194,7 +194,7 @@ describe("a wrong URL or TLS option", () => {
     const named = createSecureServer({ cert: certificates.client.cert, key: certificates.client.key });
     const namedUrl = await newListener(named, "https");
     expect(await whyNot({ url: namedUrl, tls: { ca: ca.cert } })).toMatch(
-      /another name; .* name of the certificate .* URL/,
+      /another host name; .* name of the certificate .* URL/,
     );
   });
 

@@ -55,7 +55,7 @@ describe("the package, installed", () => {
         .replace("../user-group-service/packages/client", PACKAGE)
         .replace("express@5", "express@5.3.0 fastify@5.12.8"),
     );
-    // Users of TypeScript install these types.
+    // The declarations of the client use these types, which users of TypeScript install themselves.
     for (const name of ["@types/node", "undici-types"]) {
       mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
       symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name));
@@ -200,7 +200,7 @@ describe("the package, installed", () => {
       await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });
 
-    it("hides the data of a revoked session when it expires, or at once if the back end calls the service", async () => {
+    it("hides the data of a revoked session at its expiry, or at once if the back end calls the service", async () => {
       const server = files.get("server.mjs") ?? "";
       const user = '({ name: "bob", customer: "acme" })';
       const check = / {2}try \{\n {4}const viewer = await verifyViewerSession.*?\n {2}\}\n(?=\}\);)/s;
@@ -208,7 +208,7 @@ describe("the package, installed", () => {
       expect(server).toContain(user);
       expect(server).toMatch(check);
       /**
-       * The code of a back end. If the back end receives SIGHUP, it logs its user out. After that, it creates no more
+       * The code of a back end. If the back end receives SIGHUP, the back end logs its user out and creates no more
        * sessions.
        */
       const closable = `let isOut = false;
