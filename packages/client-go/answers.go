@@ -14,8 +14,8 @@ import (
 const maxAnswerBytes = 64 << 20
 
 // wholeAnswers is an HTTP client that reads each unary response completely before connect processes the response.
-// connect does not limit the size of error responses, so wholeAnswers limits the size of all responses. For a broken
-// connection, connect reports one of several codes, but wholeAnswers always reports the code unavailable.
+// connect does not limit the size of error responses, so wholeAnswers limits the size of all responses. If a connection
+// breaks, connect alone would report one of several codes. wholeAnswers always reports the code unavailable.
 type wholeAnswers struct{ client connect.HTTPClient }
 
 func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {
@@ -41,8 +41,8 @@ func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// broken returns an error with the code unavailable for a broken connection. If the connection broke because the call
-// was canceled or its deadline has passed, broken returns err without a change.
+// broken converts the error of a broken connection to an error with the code unavailable. If the call was canceled or
+// has reached its deadline, broken returns err unchanged.
 func broken(request *http.Request, err error) error {
 	if request.Context().Err() != nil {
 		return err

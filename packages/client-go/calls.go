@@ -47,8 +47,8 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			if err == nil {
 				return response, nil
 			}
-			// A response contains the request id that the service logged. If no response arrived, add the id that the
-			// client sent, because the service may have logged this id.
+			// If the service responded, the error already contains the request id that the service logged. Without a
+			// response, add the id that the client sent, because the service may have received and logged the call.
 			var failed *connect.Error
 			if errors.As(err, &failed) && failed.Meta().Get(requestIDHeader) == "" {
 				failed.Meta().Set(requestIDHeader, id)
@@ -73,7 +73,7 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 }
 
 // WrapStreamingClient adds a request id and the API token to a stream. WrapStreamingClient sets no time limit and
-// does not replace a broken stream. WatchEvents opens a new stream instead.
+// does not replace a broken stream: WatchEvents does.
 func (c *calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		stream := next(ctx, spec)

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The domain in the ErrorInfo of each error of the service. An error of a proxy has another domain, or no ErrorInfo.
+// The domain of ErrorInfo in all errors of the service. An error of a proxy has another domain, or no ErrorInfo.
 const errorDomain = "user-group-service"
 
 // The header with the request id. The log of the service contains this id.

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// The time for which keys are cached, as in the Cache-Control of the service.
+	// Time for which keys are cached.
 	keysLife = 10 * time.Minute
-	// Minimum time between two reads if a key is unknown or a read failed.
+	// Minimum time after a read until the next read, for a key that is not cached.
 	keysPause = time.Second
 	// Time limit of a read, and maximum size of the response in bytes.
 	keysTimeout  = 5 * time.Second
@@ -39,8 +39,8 @@ type publishedKeys struct {
 	// readAt is the time of the last successful read. triedAt and failure are the time and the error of the last attempt.
 	readAt, triedAt time.Time
 	failure         error
-	// When a read of the keys ends, it closes this channel. A call that needs an unknown key waits for the channel. The
-	// channel is nil if no read is in flight.
+	// A call whose key is not cached waits until this channel is closed, which happens at the end of the read in flight.
+	// The channel is nil if no read is in flight.
 	reading chan struct{}
 }
 
@@ -49,8 +49,8 @@ func newPublishedKeys(url string) *publishedKeys {
 	return &publishedKeys{url: url, client: client, now: time.Now}
 }
 
-// key returns the key with the id kid. If the key is not cached, key reads the keys, and waits until the read ends or
-// the context is done. If the previous read ended less than keysPause ago, key fails without a read.
+// key returns the key with the id kid. If the key is not cached, key waits for a read of the keys, or until the context
+// is done. If the key is not cached and the previous read ended less than keysPause ago, key fails without a read.
 func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 	found, reading, err := p.known(kid)
 	if reading == nil {
@@ -66,9 +66,9 @@ func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, 
 	return p.current(kid)
 }
 
-// known returns the key if it is cached. If no read is in flight and the last read ended less than keysPause ago, known
-// returns an error instead. In all other cases, known starts a read if necessary, and returns the channel that the read
-// closes.
+// known returns the key if the key is cached. If the key is not cached, known returns the channel of the read in
+// flight, or starts a read and returns its channel. If no read is in flight and the last read ended less than keysPause
+// ago, known starts no read, and returns an error.
 func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -22,7 +22,7 @@ const (
 )
 
 // pauseAfter returns the pause before the next attempt, and whether the client may repeat the call. mayRepeat is true
-// if a retry is safe even after an attempt that took effect.
+// if a retry is safe even after the service has executed the call.
 func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 	var failed *connect.Error
 	if !errors.As(err, &failed) {
@@ -51,7 +51,8 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// leastWait returns the minimum pause, and whether the client may repeat the call.
+// leastWait returns the pause that the server requests, or 0. The second result is whether the client may repeat the
+// call.
 func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	switch failed.Code() {
 	case connect.CodeResourceExhausted:
@@ -70,7 +71,7 @@ func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	}
 }
 
-// mayBeExecuted returns whether the service may have executed an attempt that failed temporarily.
+// mayBeExecuted returns whether the service may have executed an attempt that failed with a temporary error.
 func mayBeExecuted(failed *connect.Error) bool {
 	if info := InfoOf(failed); info != nil {
 		return info.GetMetadata()["outcome"] == "unknown"

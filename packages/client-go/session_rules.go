@@ -23,7 +23,7 @@ const (
 	maxLife = 3600
 	// Maximum nesting depth of objects and lists in a claim.
 	maxClaimDepth = 32
-	// Maximum integer that JSON represents exactly.
+	// Maximum absolute value of the integers in claims. A float64 represents all of these integers exactly.
 	maxWhole = 1<<53 - 1
 )
 
@@ -69,8 +69,8 @@ func readSession(session string) (*unverifiedSession, error) {
 	return &unverifiedSession{kid, claims, parts[0] + "." + parts[1], signature}, nil
 }
 
-// viewerSessionOf converts verified claims to a session and its audience. viewerSessionOf checks the types of all
-// claims, because an attacker with a stolen key can sign any claims.
+// viewerSessionOf converts claims to a session and its audience. viewerSessionOf checks the types of all claims even
+// after the signature was verified, because an attacker with a stolen key can sign any claims.
 func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
 	ok := true
 	text := func(name string, required bool) string {

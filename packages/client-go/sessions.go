@@ -34,14 +34,14 @@ type ViewerSession struct {
 	ViewerID string
 	// Origin is the origin of the page. Empty if the session has no origin.
 	Origin string
-	// Properties contains the properties of the group that CreateViewerSession requested. The values are from the time
-	// of the creation of the session.
+	// Properties contains the properties of the group that CreateViewerSession requested. A later change of the group
+	// does not change these values.
 	Properties map[string]any
-	// Claims contains the additional claims: the claim ext.
+	// Claims contains the additional claims that the back end has chosen: the content of the claim ext.
 	Claims map[string]any
-	// CreateTime is the claim iat.
+	// CreateTime is the creation time of the session: the claim iat.
 	CreateTime time.Time
-	// ExpireTime is the claim exp.
+	// ExpireTime is the expiry time of the session: the claim exp.
 	ExpireTime time.Time
 }
 
@@ -77,7 +77,7 @@ func (v *Verifier) VerifyViewerSession(ctx context.Context, session string) (*Vi
 
 func (v *Verifier) verify(ctx context.Context, session string) (*ViewerSession, error) {
 	if v.issuer == "" || v.audience == "" {
-		return nil, errors.New("the verifier has no issuer or no audience, and would accept foreign sessions: set issuer and audience")
+		return nil, errors.New("the verifier has no issuer or no audience: set both, because the verifier would accept sessions of other environments")
 	}
 	read, err := readSession(session)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestReturnsTheClaimsOfAValidSession(t *testing.T) {
 	}
 }
 
-func TestAcceptsAndRejectsTheCasesOfViewerSessions(t *testing.T) {
+func TestAcceptsOrRejectsEachCaseOfViewerSessionsJSON(t *testing.T) {
 	file, err := os.ReadFile("../../test/fixtures/viewer-sessions.json")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 // TokenSource returns the API token.
 type TokenSource interface {
-	// Token returns the current API token. The client calls Token before each attempt of a call, so if the token has
+	// Token returns the current API token. The client calls Token before each attempt of a call. If the token has
 	// changed, the next attempt uses the new token.
 	Token(ctx context.Context) (string, error)
 }

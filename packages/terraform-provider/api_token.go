@@ -194,7 +194,7 @@ func (m *apiTokenModel) read(from *adminv1.ApiToken) {
 	m.CreateTime = timeValue(from.GetCreateTime())
 }
 
-// expireTimeMessage returns the configured time. If the time is `never` or not configured, expireTimeMessage returns nil.
+// expireTimeMessage returns the configured time, or nil if the time is `never` or not configured.
 func expireTimeMessage(text types.String) *timestamppb.Timestamp {
 	parsed, err := time.Parse(time.RFC3339, text.ValueString())
 	if err != nil {
@@ -203,9 +203,9 @@ func expireTimeMessage(text types.String) *timestamppb.Timestamp {
 	return timestamppb.New(parsed)
 }
 
-// isExpireTime returns whether the text is `never`, or a time in the format that canonical returns. Other formats of the
-// same time are invalid, because Terraform compares texts and would find a difference. Times with digits after the
-// milliseconds are invalid, because the service stores only milliseconds.
+// isExpireTime returns whether the text is `never`, or a time in the format that canonical returns. A time in another
+// format is invalid, because Terraform compares texts, and the service returns the time in the format of canonical. A
+// time with digits after the milliseconds is invalid, because the service stores only milliseconds.
 func isExpireTime(text string) bool {
 	parsed, err := time.Parse(time.RFC3339, text)
 	return text == never || (err == nil && canonical(parsed.Truncate(time.Millisecond)) == text)

@@ -20,7 +20,7 @@ var hints = map[string]string{
 	"API_TOKEN_UNKNOWN":         "Check that the token of the provider belongs to this service and is not revoked or expired.",
 	"API_TOKEN_MALFORMED":       "Check that the token of the provider was copied completely.",
 	"ROLE_TOO_LOW":              "Use an API token of role admin. To manage environments, use ADMIN_TOKEN.",
-	"OTHER_ENVIRONMENT":         "Use an API token of that environment, or ADMIN_TOKEN: an API token can use only its own environment.",
+	"OTHER_ENVIRONMENT":         "Use an API token of the configured environment, or ADMIN_TOKEN: an API token can use only its own environment.",
 	"ENVIRONMENT_NOT_FOUND":     "Reference the id of a resource ugs_environment, so that Terraform creates the environment first.",
 	"ENVIRONMENT_EXISTS":        "Import the environment with: terraform import ugs_environment.NAME ENVIRONMENT",
 	"ENVIRONMENT_NOT_EMPTY":     "To delete the user groups as well, set force_destroy = true, run terraform apply, and destroy the environment again.",
@@ -58,8 +58,7 @@ func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknow
 	slices.Sort(lines[1:])
 	info := usergroups.InfoOf(err)
 	hint := hints[info.GetReason()]
-	// With one of these codes, the outcome can be unknown: the service did not respond, or responded that the outcome
-	// is unknown.
+	// With one of these codes, the service did not respond, or responded that the outcome of the change is unknown.
 	isOpen := slices.Contains([]connect.Code{connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeCanceled}, connect.CodeOf(err))
 	isNeverSent := errors.As(err, &network) && network.Op == "dial"
 	switch {

@@ -26,8 +26,8 @@ import (
 type service struct {
 	*usergroups.Client
 	// secrets maps ids of API tokens and webhooks to their secrets. Terraform runs one process per provider
-	// configuration and apply, so the ephemeral resources of the same apply read the secrets here. The provider does
-	// not store the secrets.
+	// configuration and apply, so the ephemeral resources of the same apply can read the secrets here. The secrets are
+	// lost when the process ends.
 	secrets sync.Map
 }
 
@@ -207,7 +207,7 @@ func contentOf(file, attribute string, diagnostics *diag.Diagnostics) []byte {
 	return content
 }
 
-// configured returns the shared service. It returns nil if Terraform has not called Configure of the provider yet.
+// configured returns the service that all resources share. Before Configure of the provider, configured returns nil.
 func configured(data any) *service {
 	shared, _ := data.(*service)
 	return shared

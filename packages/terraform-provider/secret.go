@@ -12,7 +12,7 @@ import (
 // secretResource is an ephemeral resource. The resource returns a secret that the service created in the same apply.
 // Terraform first applies the resource to which the configuration refers, and then calls Open.
 type secretResource struct {
-	// The field `of` is `api_token` or `webhook`.
+	// The type of the resource that owns the secret: `api_token` or `webhook`.
 	of      string
 	service *service
 }

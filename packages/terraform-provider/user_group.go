@@ -81,8 +81,7 @@ func (d *userGroupDataSource) Read(ctx context.Context, request datasource.ReadR
 	response.Diagnostics.Append(diagnostics...)
 	model.Mapping = mapping
 	if group.GetProperties() != nil {
-		// Do not use protojson, because protojson adds random spaces to its output. Each read would return another
-		// text.
+		// protojson adds random spaces to its output, so the text could differ at each read.
 		properties, err := json.Marshal(group.GetProperties().AsMap())
 		if err != nil {
 			response.Diagnostics.AddError("Cannot read the properties of the user group", sentence(err.Error()))

@@ -44,8 +44,8 @@ func environmentText(name string, tag usergroupv1.ApiEnvironmentTag) string {
 	return name
 }
 
-// environmentMessage parses NAME or NAME/TAG. If the text is empty, it returns nil, which means the environment of the
-// token.
+// environmentMessage parses NAME or NAME/TAG. If the text is empty, environmentMessage returns nil, which means the
+// environment of the provider's token.
 func environmentMessage(text string) *adminv1.EnvironmentName {
 	if text == "" {
 		return nil
@@ -74,7 +74,7 @@ func (s *service) environmentOf(ctx context.Context, configured types.String, di
 	return types.StringValue(environmentText(its.GetName(), its.GetTag()))
 }
 
-// managedResource contains the common part of the resources of the provider.
+// managedResource contains the code that all resources of the provider share.
 type managedResource struct {
 	// The type of the resource without the prefix of the provider, such as `webhook`.
 	name    string
