@@ -179,7 +179,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     const mypy = join(programs, "mypy");
     // Other tests copy the packages at the same time, so do not create temporary files in the packages.
     const own = run(mypy, ["--cache-dir", join(folder, "own-cache"), "src"], { cwd: PACKAGE });
-    // mypy must accept the README, and report only the wrong call.
+    // mypy must accept the code of the README, and report only the wrong call in the last line.
     writeFileSync(
       join(folder, "checked.py"),
       `${[readme, ...blocks("py")].join("\n")}\nClient("http://a.example", 1)\n`,

@@ -21,7 +21,7 @@ class Answers:
         self.requests = []
         self.peers = set()
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self._handler())
-        # Tests close connections, so the server does not print the expected errors.
+        # Do not print errors, because some tests close connections on purpose.
         self._server.handle_error = lambda *_: None
         if tls:
             # The handshake runs in the thread of the connection, so that the handshake does not block the server.

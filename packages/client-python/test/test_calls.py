@@ -67,10 +67,10 @@ def method_of(client, name):
 
 
 class Retries(unittest.TestCase):
-    """Each test uses both clients."""
+    """Most tests use both `Client` and `AsyncClient`."""
 
     def tried(self, method, request, *answers, token="t0ken-of-the-tests", **options):
-        """Makes a call with both clients. Returns the request headers, the request bodies and the error of `Client`."""
+        """Makes a call with each client. Returns the request headers, the request bodies and the error of `Client`."""
         all_asked = []
         for call in (self.by_client, self.by_async_client):
             failed = None
@@ -217,7 +217,7 @@ class Retries(unittest.TestCase):
         self.assertEqual(server.requests[0][0]["authorization"], "Token t0ken-of-the-tests")
 
 
-    def test_ends_a_call_at_its_deadline_if_the_response_is_slow_or_breaks_off(self):
+    def test_ends_a_call_at_its_deadline_if_the_response_is_slow(self):
         def drip(handler):
             handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/proto\r\n")
             while True:

@@ -69,7 +69,7 @@ class Events(unittest.TestCase):
                 self.assertEqual(paused.call_count, 2)
         self.assertEqual(REQUEST.cursor, "")
 
-    def test_raises_the_cancellation_of_its_task_and_closes_the_connection(self):
+    def test_raises_the_timeout_of_its_task_and_closes_the_connection(self):
         async def run(url):
             async with AsyncClient(url, "token") as client:
                 with self.assertRaises(TimeoutError):

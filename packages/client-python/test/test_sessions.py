@@ -65,7 +65,7 @@ class Sessions(unittest.TestCase):
         self.assertEqual((found.expire_time - found.create_time).total_seconds(), 600)
         self.assertEqual(self.verified(self.session()).viewer_id, None)
 
-    def test_accepts_and_rejects_the_cases_of_viewer_sessions(self):
+    def test_accepts_or_rejects_each_case_of_viewer_sessions_json(self):
         suite = json.loads((Path(__file__).parents[3] / "test/fixtures/viewer-sessions.json").read_text())
         self.issuer.answers = [published(suite["keys"])]
         given = {"issuer": suite["issuer"], "audience": suite["audience"], "keys_url": self.issuer.url}
@@ -110,7 +110,7 @@ class Sessions(unittest.TestCase):
         self.verified(self.session())
         self.assertEqual(len(self.issuer.requests), 1)
 
-    def test_reads_a_new_key(self):
+    def test_reads_the_keys_again_if_a_session_has_a_new_key(self):
         self.verified(self.session())
         self.issuer.answers = [published([jwk(OTHER_KEY, "k2")])]
         with mock.patch("time.monotonic", return_value=time.monotonic() + 1):

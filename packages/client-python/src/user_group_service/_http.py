@@ -86,7 +86,7 @@ class Http:
         return answer.status, answer.content
 
     def post(self, url: str, headers: Headers, content: bytes, timeout: float) -> FullResponse:
-        """Send a POST request. This method has the signature of pyqwest, because the generated clients expect it."""
+        """Send a POST request. The generated clients require this signature, which pyqwest defines."""
         return self._request("POST", url, headers.items(), content, timeout)
 
     @contextmanager
@@ -208,9 +208,9 @@ class AsyncHttp:
         self._loops: dict[asyncio.AbstractEventLoop, _AsyncConnections] = {}
 
     async def post(self, url: str, headers: Headers, content: bytes) -> FullResponse:
-        """Send a POST request. This method has the signature of pyqwest, because the generated clients expect it.
+        """Send a POST request. The generated clients require this signature, which pyqwest defines.
 
-        The generated clients limit the time of the call.
+        This method has no time limit, because the generated clients limit the time of the call.
         """
         timeouts = {"connect": _CONNECT_TIMEOUT}
         try:

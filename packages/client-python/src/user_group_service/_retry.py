@@ -33,7 +33,7 @@ def pause_after(
         error: The error of the call.
         answer: The headers of the response, if one arrived.
         tries: The number of attempts so far.
-        may_repeat: Whether a retry is safe even if the failed attempt took effect.
+        may_repeat: Whether a retry is safe even if the service has executed the failed attempt.
         left: The time until the deadline, in seconds.
 
     Returns:
@@ -48,7 +48,7 @@ def pause_after(
 
 
 def may_be_executed(error: ConnectError) -> bool:
-    """Return whether the service may have executed an attempt that failed temporarily."""
+    """Return whether the service may have executed an attempt that failed with a temporary error."""
     info = info_of(error)
     if info is not None:
         return info.metadata.get("outcome") == "unknown"
@@ -64,7 +64,7 @@ def is_refused(error: ConnectError, answer: ResponseMetadata) -> bool:
 
 
 def _least_wait(error: ConnectError, answer: ResponseMetadata, *, may_repeat: bool) -> timedelta | None:
-    """Return the minimum pause. None if the call must not be repeated."""
+    """Return the pause that the server requests, or 0. Return None if the call must not be repeated."""
     if error.code == Code.RESOURCE_EXHAUSTED:
         # If the server requests a pause, the server has not executed the call. If the server requests no pause, the
         # caller has reached a lasting limit, such as the maximum number of API tokens. A retry would fail as well.

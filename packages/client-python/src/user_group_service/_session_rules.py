@@ -16,7 +16,7 @@ _MAX_HEADER_LENGTH = 256
 _MAX_LIFE = 3600
 # Maximum nesting depth of objects and lists in a claim.
 _MAX_CLAIM_DEPTH = 32
-# Maximum integer that JSON represents exactly.
+# Maximum absolute value of the integers in claims. A double represents all of these integers exactly.
 _MAX_WHOLE = 2**53 - 1
 _BASE64URL = re.compile("[A-Za-z0-9_-]+")
 

@@ -22,7 +22,9 @@ _TIMEOUT_MS = 10_000
 
 
 class Client:
-    """Calls the service, and blocks until the response. A client is safe to use in several threads, and after a fork.
+    """Calls the service, and blocks until the response arrives.
+
+    Several threads can use one client. After a fork, the child process can use the client of its parent.
 
     Attributes:
         user_groups: Creates, gets and changes user groups, and rotates their tokens.
@@ -63,7 +65,7 @@ class Client:
         """
         self._http = Http(tls=_tls(ca_file, tls), proxy=proxy)
         address, timeout_ms, calls = _address(url), _time(timeout_ms), (SyncCalls(token), *interceptors)
-        # The generated clients call only `post` and `stream`.
+        # `Http` has only the methods `post` and `stream`, because the generated clients call no other method.
         http = cast(PyqwestSyncClient, self._http)
         self.user_groups = UserGroupServiceClientSync(
             address, http_client=http, interceptors=calls, timeout_ms=timeout_ms

@@ -24,14 +24,15 @@ _MAX_PAUSE = 30.0
 # minutes.
 _TIMEOUT_MS = 660_000
 
+# Codes of temporary failures that the service reports.
 _TEMPORARY = {Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED, Code.ABORTED}
-# Codes of an error that the service did not send, because the stream broke. connectrpc reports a broken message as an
-# invalid argument.
+# Codes that can mean a broken stream. They apply only to errors that do not come from the service. connectrpc reports a
+# broken message as an invalid argument.
 _BROKEN = {*_TEMPORARY, Code.CANCELED, Code.UNKNOWN, Code.INTERNAL, Code.INVALID_ARGUMENT}
 
 
 def watch_events(client: Client, request: WatchEventsRequest) -> Iterator[WatchEventsResponse]:
-    """Iterate over the events of an environment. When the stream ends or breaks, connect again with the last cursor.
+    """Iterate over the events of an environment. If the stream ends or breaks, connect again with the last cursor.
 
     Store the cursor of each response after you have processed the response, and pass the stored cursor at the next
     start. A response without content contains only a new cursor.

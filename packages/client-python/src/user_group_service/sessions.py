@@ -31,9 +31,9 @@ from ._session_rules import InvalidViewerSession, read_session, require_claims
 
 # Maximum accepted difference between the clocks of the service and of this machine, in seconds.
 _LEEWAY = 5
-# Time for which keys are cached, in seconds, as in the Cache-Control of the service.
+# Time for which keys are cached, in seconds.
 _KEYS_LIFE = 600
-# Minimum time between two reads if a key is unknown or a read failed, in seconds.
+# Minimum time after a read until the next read, for a key that is not cached, in seconds.
 _KEYS_PAUSE = 1
 # Time limit of a read, in seconds, and maximum size of the response, in bytes.
 _KEYS_TIMEOUT = 5
@@ -59,14 +59,14 @@ class ViewerSession:
     origin: str | None
     """The origin of the page. None if the session has no origin."""
     create_time: datetime
-    """The claim `iat`."""
+    """The creation time of the session: the claim `iat`."""
     expire_time: datetime
-    """The claim `exp`."""
+    """The expiry time of the session: the claim `exp`."""
     properties: Mapping[str, Any] = field(default_factory=dict)
-    """The properties of the group that CreateViewerSession requested. The values are from the time of the creation of
-    the session."""
+    """The properties of the group that CreateViewerSession requested. A later change of the group does not change these
+    values."""
     claims: Mapping[str, Any] = field(default_factory=dict)
-    """Additional claims: the claim `ext`."""
+    """The additional claims that the back end has chosen: the content of the claim `ext`."""
 
 
 def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url: str | None = None) -> ViewerSession:
@@ -93,15 +93,15 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
 
     """
     if not issuer or not audience:
-        raise ValueError("issuer and audience must be set: otherwise foreign sessions would be accepted")
+        raise ValueError("issuer and audience must be set: otherwise sessions of other environments would be accepted")
     unverified = read_session(session)
     claims = unverified.claims
     # Check the issuer before the keys are read, so that a session of another issuer causes no request.
     made_by = claims.get("iss")
     if isinstance(made_by, str) and made_by != issuer:
         raise InvalidViewerSession(f"its issuer is {made_by[:300]!r}, not {issuer!r}")
-    # Each process has its own cache of keys. A process can fork while another of its threads reads the keys. The child
-    # does not have that thread. If the child used the cache of its parent, the child would wait for the read forever.
+    # Each process has its own cache of keys, because a process can fork while one of its threads reads the keys. The
+    # child process does not have this thread, so in a copy of the cache, this read would never end.
     keys = _keys_at(keys_url or f"{issuer}/.well-known/jwks.json", os.getpid())
     r, s = (int.from_bytes(half) for half in (unverified.signature[:32], unverified.signature[32:]))
     try:
@@ -132,7 +132,7 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
 class _PublishedKeys:
     """The cached keys of an issuer.
 
-    Only one thread at a time reads the keys. Other threads wait for that read only if their key is not cached.
+    Only one thread at a time reads the keys. Another thread waits for this read only if its key is not cached.
     """
 
     def __init__(self, url: str) -> None:
@@ -143,7 +143,7 @@ class _PublishedKeys:
         self._keys: Mapping[str, EllipticCurvePublicKey] = {}
         self._read_at = self._tried_at = float("-inf")
         self._failure: str | None = None
-        # When a read of the keys ends, it sets this event. None if no read is in flight.
+        # This event is set at the end of the read in flight. None if no read is in flight.
         self._reading: threading.Event | None = None
 
     def key(self, kid: str) -> EllipticCurvePublicKey:
