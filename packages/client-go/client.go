@@ -27,7 +27,7 @@ type Client struct {
 	Admin adminv1connect.AdminServiceClient
 }
 
-// Options contains the options of a client. A field with its zero value has the default of this field.
+// Options contains the options of a client. If a field has its zero value, the default of the field applies.
 type Options struct {
 	// HTTPClient sends the requests. Set HTTPClient, for example, to trust a CA of your own. HTTPClient must not follow
 	// redirects, because a redirect could send the API token to another host. Default: a client like

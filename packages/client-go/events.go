@@ -21,7 +21,7 @@ const (
 	silence = time.Minute
 )
 
-// WatchEvents iterates over the events of an environment. When the stream ends or breaks, WatchEvents connects again
+// WatchEvents iterates over the events of an environment. If the stream ends or breaks, WatchEvents connects again
 // with the last cursor:
 //
 //	for response, err := range usergroups.WatchEvents(ctx, client.Admin, &adminv1.WatchEventsRequest{Cursor: stored}) {

@@ -66,7 +66,7 @@ func NewVerifier(issuer, audience string) *Verifier {
 	return &Verifier{issuer: issuer, audience: audience, keys: keys, now: time.Now}
 }
 
-// VerifyViewerSession verifies a viewer session. The error is [ErrInvalidViewerSession] or [ErrKeysUnavailable].
+// VerifyViewerSession verifies a viewer session. Errors wrap [ErrInvalidViewerSession] or [ErrKeysUnavailable].
 func (v *Verifier) VerifyViewerSession(ctx context.Context, session string) (*ViewerSession, error) {
 	verified, err := v.verify(ctx, session)
 	if err != nil && !errors.Is(err, ErrKeysUnavailable) {

@@ -91,7 +91,7 @@ func (r *apiTokenResource) Create(ctx context.Context, request resource.CreateRe
 	if planned.ValueString() == never && model.ExpireTime.ValueString() != never {
 		response.Diagnostics.AddError("The API token expires",
 			fmt.Sprintf("The token of the provider expires, so the new API token also expires, at %s. "+
-				"Remove expire_time, or use a token that does not expire.", model.ExpireTime.ValueString()))
+				"Remove expire_time, or use a provider token that does not expire.", model.ExpireTime.ValueString()))
 	}
 }
 

@@ -21,11 +21,11 @@ var hints = map[string]string{
 	"API_TOKEN_MALFORMED":       "Check that the token of the provider was copied completely.",
 	"ROLE_TOO_LOW":              "Use an API token of role admin. To manage environments, use ADMIN_TOKEN.",
 	"OTHER_ENVIRONMENT":         "Use an API token of the configured environment, or ADMIN_TOKEN: an API token can use only its own environment.",
-	"ENVIRONMENT_NOT_FOUND":     "Reference the id of a resource ugs_environment, so that Terraform creates the environment first.",
+	"ENVIRONMENT_NOT_FOUND":     "Set environment to the id of a resource ugs_environment, so that Terraform creates the environment first.",
 	"ENVIRONMENT_EXISTS":        "Import the environment with: terraform import ugs_environment.NAME ENVIRONMENT",
 	"ENVIRONMENT_NOT_EMPTY":     "To delete the user groups as well, set force_destroy = true, run terraform apply, and destroy the environment again.",
 	"ENVIRONMENT_BEING_DELETED": "To complete the deletion, run: ugs env delete NAME --force. Then apply again.",
-	"API_TOKEN_OUTLIVES_CALLER": "Set an earlier expire_time, or use a provider token that expires no earlier than expire_time.",
+	"API_TOKEN_OUTLIVES_CALLER": "Set an earlier expire_time, or use a provider token that expires at expire_time or later.",
 	"TOO_MANY_API_TOKENS":       "Revoke unused API tokens: ugs token list shows the last use of each token.",
 	"TOO_MANY_WEBHOOKS":         "Delete unused webhooks: ugs webhook list shows all webhooks.",
 	"USER_GROUP_NOT_FOUND":      "Check user_group_id and environment: ugs group list shows the user groups.",
@@ -83,7 +83,7 @@ func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknow
 	diagnostics.AddError(summary, strings.Join(lines, "\n"))
 }
 
-// isNotFound returns whether the object or its environment does not exist.
+// isNotFound returns whether a call failed because the API token, the webhook or the environment does not exist.
 func isNotFound(err error) bool {
 	return slices.Contains([]string{"API_TOKEN_NOT_FOUND", "WEBHOOK_NOT_FOUND", "ENVIRONMENT_NOT_FOUND"}, usergroups.ReasonOf(err))
 }

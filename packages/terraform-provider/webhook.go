@@ -35,7 +35,7 @@ func (*webhookResource) Schema(_ context.Context, _ resource.SchemaRequest, resp
 		MarkdownDescription: "A webhook. The ephemeral resource `ugs_webhook_secret` returns the secret that signs the messages of the webhook.",
 		Attributes: ownedAttributes(map[string]schema.Attribute{
 			"url": schema.StringAttribute{
-				Required: true, MarkdownDescription: "URL that receives the events, with `https://`.",
+				Required: true, MarkdownDescription: "`https://` URL that receives the events.",
 			},
 			"event_types": schema.SetAttribute{
 				Optional: true, ElementType: types.StringType,

@@ -7,8 +7,8 @@ const REFRESH_AT = 0.8;
 const MAX_LIFE_S = 3600;
 
 /**
- * After the first failure, the pause is a random time of at most twice this value, in milliseconds. The maximum doubles
- * after each following failure, up to `MAX_PAUSE_MS`.
+ * Pauses after failures are random. The maximum pause is twice this value after the first failure, in milliseconds. The
+ * maximum doubles with each failure that follows, up to `MAX_PAUSE_MS`.
  */
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
@@ -186,8 +186,8 @@ class Source implements ViewerSessionSource {
   }
 
   /**
-   * Requests a session if the page is visible, and the source needs a session or the renewal is due. The timer of the
-   * renewal may have stopped while the machine slept or the page was hidden.
+   * Requests a session if the page is visible, and the source needs a session or the renewal is due. The timer of a
+   * renewal can stop while the machine sleeps or the page is hidden.
    */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible") return;

@@ -24,7 +24,7 @@ export const DEFAULT_TIMEOUT_MS = 10_000;
  */
 const MAX_CONNECTIONS = 100;
 
-/** Maximum size of a response, in bytes. The largest responses, pages of user groups, have a few MiB. */
+/** Maximum size of a response, in bytes. The largest responses are pages of user groups, with a few MiB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 /** Options of a client. */
@@ -37,7 +37,7 @@ export interface ClientOptions {
    * Time limit of a call, in milliseconds. The limit includes retries. A call can override the limit. Default: 10,000.
    */
   readonly timeoutMs?: number;
-  /** Whether to repeat failed calls that are safe to repeat. Default: true. */
+  /** Whether the client repeats failed calls, see `retrying`. Default: true. */
   readonly retry?: boolean;
   /** Certificates in PEM. Default: the CA certificates of Node, and no client certificate. */
   readonly tls?: {

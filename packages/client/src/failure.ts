@@ -10,7 +10,7 @@ const ERROR_DOMAIN = "user-group-service";
 
 /** Details of an error that the service returned. */
 export interface FailureDetails {
-  /** The reason, a stable constant. A service that is newer than this client may return reasons outside `Reason`. */
+  /** The reason, a stable constant. A service that is newer than this client can return a reason outside `Reason`. */
   readonly reason: string;
   /** The outcome of the change. Undefined if the method changes nothing, or if the service refused the call. */
   readonly outcome: "not_made" | "unknown" | undefined;
@@ -25,8 +25,8 @@ export interface FailureDetails {
 
 /**
  * Returns the reason of an error. docs/api.md lists the reasons. Returns undefined if the service did not return the
- * error, for example if the connection failed. If the service is newer than this client, the reason can be missing in
- * `Reason`. In this case, `reasonOf` returns undefined, and `failureDetails` returns the reason.
+ * error, for example if the connection failed. A service that is newer than this client can return a reason that
+ * `Reason` does not contain. In this case, `reasonOf` returns undefined, and `failureDetails` returns the reason.
  */
 export function reasonOf(error: unknown): Reason | undefined {
   const { reason } = failureDetails(error) ?? {};

@@ -139,8 +139,8 @@ const unreachable = nodeError("ECONNREFUSED", Code.Unavailable);
 
 it.each([
   ["the attempt with a broken connection, if later attempts changed nothing", [broken, notMade, notMade], broken],
-  ["the attempt that may have made a change, if the last changed nothing", [notMade, unknown, notMade], unknown],
-  ["the attempt with a broken connection, if later attempts met overload", [broken, overloaded, overloaded], broken],
+  ["the attempt that may have made a change, if later attempts changed nothing", [notMade, unknown, notMade], unknown],
+  ["the attempt with a broken connection, if later attempts were rejected", [broken, overloaded, overloaded], broken],
   ["the last attempt, if no attempt can have made a change", [unreachable, overloaded, notMade], notMade],
   ["the last attempt, if the client could not connect for this attempt", [broken, notMade, unreachable], unreachable],
 ])("retrying throws the error of %s", async (_, errors, thrown) => {

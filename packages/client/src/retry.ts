@@ -7,7 +7,7 @@ import { failureDetails, retryAfterMs } from "./failure.ts";
 
 /** Maximum pause after the first failure, in milliseconds. The maximum doubles with each failure that follows. */
 const FIRST_PAUSE_MS = 250;
-/** Limit for this growing maximum, in milliseconds. */
+/** Upper limit for the maximum pause of a call, in milliseconds. */
 const MAX_BACKOFF_MS = 2000;
 
 /** The time during which the client repeats a call that has no deadline, in milliseconds. */
@@ -96,8 +96,8 @@ function pauseAfter(error: ConnectError, mayRepeat: boolean, tries: number): num
   if (!details && connectionFaultOf(error)?.fault === "reset") return mayRepeat ? pauseMs : undefined;
   switch (error.code) {
     case Code.ResourceExhausted:
-      // If the server requests a pause, the server has not executed the call. Without this request, a limit is
-      // exhausted, and a retry would fail as well.
+      // If the server requests a pause, the server has not executed the call. If the server requests no pause, the
+      // caller has reached a lasting limit, and a retry would fail as well.
       return retryAfterMs(error) === undefined ? undefined : pauseMs;
     case Code.Unavailable:
       return mayRepeat || details?.outcome === "not_made" ? pauseMs : undefined;

@@ -21,10 +21,10 @@ import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-fau
 /** Time for which keys are cached, in milliseconds. */
 const KEYS_MAX_AGE_MS = 600_000;
 
-/** A session with an unknown key causes another read of the published keys only after this time, in milliseconds. */
+/** Minimum time after a successful read until the next read, for a key that is not cached, in milliseconds. */
 const KEYS_COOLDOWN_MS = 1000;
 
-/** Time after a failed read of the keys until the next read, in milliseconds. */
+/** Minimum time after a failed read of the keys until the next read, in milliseconds. */
 const FAILURE_PAUSE_MS = 1000;
 
 const MAX_KEYS_BYTES = 1024 * 1024;
@@ -201,7 +201,7 @@ function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
 }
 
 /**
- * Returns a function that finds a key. The function reads the keys when they are needed. After a failed read, the
+ * Returns a function that finds a key. If the key is not cached, the function reads the keys. After a failed read, the
  * function does not read the keys again for `FAILURE_PAUSE_MS`. During this pause, the function uses the cached keys.
  * If the cached keys are too old or do not contain the key, the function throws the error of the failed read.
  */
@@ -244,7 +244,7 @@ async function fetchKeys(url: string, options: Parameters<typeof fetch>[1]): Pro
   let size = 0;
   for (let read = await reader?.read(); read?.value; read = await reader?.read()) {
     size += read.value.length;
-    if (size > MAX_KEYS_BYTES) throw new Error(`its response has more than ${MAX_KEYS_BYTES} bytes`);
+    if (size > MAX_KEYS_BYTES) throw new Error(`the response has more than ${MAX_KEYS_BYTES} bytes`);
     chunks.push(read.value);
   }
   return new Response(new Blob(chunks));

@@ -98,7 +98,7 @@ describe("the package, installed", () => {
     return outputFiles[0]?.text ?? "";
   }
 
-  it("verifies viewer sessions in a Worker", async () => {
+  it("verifies viewer sessions in a Cloudflare Worker", async () => {
     write("bundle.mjs", await bundled('export { default } from "./worker.mjs";', "Workers"));
     const port = await freePort();
     write(
@@ -131,7 +131,7 @@ describe("the package, installed", () => {
     expect(many).toEqual(many.map(() => VERIFIED));
   });
 
-  it("verifies viewer sessions in Next's middleware", async () => {
+  it("verifies viewer sessions in a middleware of Next.js", async () => {
     write("bundle.js", await bundled('export * from "./middleware.mjs";', "Next's middleware", "bundle"));
     write(
       "edge.mjs",

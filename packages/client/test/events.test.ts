@@ -89,7 +89,7 @@ describeWithRedis("watchEvents", () => {
     await stream.ended;
   });
 
-  it("throws if its API token is revoked, or if the cursor belongs to another environment", async () => {
+  it("throws if the API token is revoked, or if the cursor belongs to another environment", async () => {
     const { admin, client, environment } = await open();
     const { token, apiToken } = await admin.createApiToken({ environment, displayName: "x", role: Role.ADMIN });
     const stream = collect(client(token), {});

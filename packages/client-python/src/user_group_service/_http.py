@@ -33,7 +33,7 @@ _KEEPALIVE = 30.0
 _STREAM_LIMITS = {"timeout": {"connect": _CONNECT_TIMEOUT, "read": _SILENCE, "write": _SILENCE}}
 _STREAM_ERRORS = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.ProxyError)
 
-# Deadline of the request in this context, by `time.monotonic()`.
+# Deadline of the current request, as a time of the clock `time.monotonic()`.
 _deadline: ContextVar[float] = ContextVar("deadline")
 
 Pairs = Iterable[tuple[str, str]]

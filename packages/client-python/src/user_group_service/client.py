@@ -56,7 +56,7 @@ class Client:
                 Default: the CA certificates of the system.
             tls: An SSL context, for example for a client certificate. Set `tls` or `ca_file`, not both.
             proxy: URL of a proxy. If empty, the client uses no proxy. Default: the proxy in the variable `HTTPS_PROXY`
-                or `HTTP_PROXY`, except for hosts in `NO_PROXY`.
+                or `HTTP_PROXY`. If `NO_PROXY` contains the host of `url`, the default is no proxy.
             interceptors: Interceptors that run for each attempt, for example to write logs or traces.
 
         Raises:

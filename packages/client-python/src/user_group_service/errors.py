@@ -12,7 +12,7 @@ from protobuf import Message
 
 from .gen.google.rpc.error_details_pb import BadRequest, ErrorInfo, RetryInfo
 
-# The domain in the `ErrorInfo` of each error of the service. An error of a proxy has another domain, or no `ErrorInfo`.
+# The domain of `ErrorInfo` in all errors of the service. An error of a proxy has another domain, or no `ErrorInfo`.
 _DOMAIN = "user-group-service"
 
 _REQUEST_ID = "_user_group_service_request_id"
@@ -72,7 +72,7 @@ def info_of(error: BaseException | None) -> ErrorInfo | None:
 
 
 def retry_after_of(error: ConnectError, answer: ResponseMetadata) -> timedelta | None:
-    """Return the pause that the service requests. None if the service requests no pause."""
+    """Return the pause that the service requests. Return None if the service requests no pause."""
     info = _detail_of(error, RetryInfo)
     if info and info.retry_delay:
         return info.retry_delay.to_timedelta()
