@@ -37,7 +37,7 @@ export interface RetryOptions {
 /**
  * Returns an interceptor that repeats a call after a temporary failure, until the deadline of the call. The interceptor
  * repeats a call only if the call is safe to repeat, or if the service has not executed the call. The pauses grow up to
- * two seconds. If the service requests a pause, the interceptor also waits for the requested time.
+ * two seconds. If the service requests a pause, the interceptor adds the requested pause to its own pause.
  *
  * If all attempts fail, the interceptor usually throws the error of the last attempt. If the last error reports that
  * nothing was changed, but the service may have executed an earlier attempt, the interceptor throws the error of the

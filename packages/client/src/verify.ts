@@ -274,7 +274,7 @@ function whyUnread(error: unknown, keysUrl: string): string {
   return `${why}; check that this process can reach the URL, or set keysUrl`;
 }
 
-/** `fetch` reads the keys, and has no options for certificates. Node reads CA certificates at its start. */
+/** `fetch` reads the keys. Because `fetch` has no options for certificates, the remedies name none. */
 const TLS_HINTS: TlsHints = {
   otherName: "set keysUrl to a URL with the name of the certificate",
   clientCertificate: "set keysUrl to a URL that requires no client certificate",

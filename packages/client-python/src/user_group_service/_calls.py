@@ -24,7 +24,7 @@ from ._retry import is_refused, may_be_executed, pause_after
 from .errors import note_request_id
 
 _REQUEST_ID_HEADER = "x-request-id"
-# If a call has no deadline, this time limit applies, in seconds.
+# The remaining time of a call that has no deadline, in seconds.
 _NO_DEADLINE = 86_400.0
 
 REQ = TypeVar("REQ")
