@@ -1,7 +1,7 @@
 /**
  * The scripts of `ugs completion`, by shell. A script must pass the typed words unexpanded to `ugs complete`. A script
- * must not use `eval` or `compgen -W`, because both expand words. If a user typed `$(…)`, Tab would run the command in
- * the parentheses.
+ * must not use `eval` or `compgen -W`, because both expand words: if a user typed `$(…)` and then Tab, the expansion
+ * would run the command in the parentheses.
  */
 export const COMPLETION_SCRIPTS = {
   bash: `# bash completion for ugs
@@ -49,7 +49,7 @@ _ugs() {
   if (( $#found )); then
     _describe ugs found
   elif [[ $PREFIX != *[\\$\\\`]* ]]; then
-    # _files would expand these characters, so Tab could run a command.
+    # _files would expand a dollar sign or a backquote, so Tab could run a command.
     _files
   fi
 }

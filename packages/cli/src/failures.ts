@@ -12,7 +12,7 @@ export const EXIT = {
   conflict: 5,
   /** The service cannot be reached, is overloaded, or did not respond in time. */
   unavailable: 6,
-  /** The transfer finished, but some groups were rejected, or the input and the service differ. */
+  /** The command finished, but rejected or skipped some groups, or the input and the service differ. */
   incomplete: 7,
 } as const;
 
@@ -58,5 +58,5 @@ export function usageFailure(message: string, hint?: string): Failure {
   return new Failure(message, { exitCode: EXIT.usage, hint });
 }
 
-/** The error of a write to standard output if the reader of the pipe, such as `head`, has closed the pipe. */
+/** Thrown by a write to standard output if the reader of the pipe, such as `head`, has closed the pipe. */
 export class OutputClosed extends Error {}

@@ -19,8 +19,8 @@ export async function readSecretFile(path: string): Promise<string> {
 }
 
 /**
- * Rejects a file that other users can read. Accepts pipes. If another user owns the file, the group of the file may
- * have access, because the current user may be a member of the group. An example is a mounted Kubernetes secret.
+ * Rejects a file that other users can read. Accepts pipes. If another user owns the file, the Unix group of the file
+ * may have access, because the current user may be a member of this group. An example is a mounted Kubernetes secret.
  */
 async function refuseShared(file: FileHandle, path: string): Promise<void> {
   const stat = await file.stat();
@@ -99,7 +99,11 @@ export async function writeAtomically(path: string, text: string, hint: string):
   }
 }
 
-/** @throws Failure if the path exists, unless `mayReplace` is set and the path is a regular file */
+/**
+ * Refuses a path that exists. If `mayReplace` is true, accepts a regular file.
+ *
+ * @throws Failure if the path is refused
+ */
 export async function refusePresent(path: string, mayReplace: boolean): Promise<void> {
   const present = await stat(path).catch(() => undefined);
   if (present?.isDirectory()) throw usageFailure(`${path} is a directory`, "give a file in this directory");
@@ -111,7 +115,7 @@ export async function refusePresent(path: string, mayReplace: boolean): Promise<
 /**
  * Checks that a file can be written. Call this function before you create a secret.
  *
- * @throws Failure if the file cannot be written, or if the file exists and must not be replaced
+ * @throws Failure if the file cannot be written, or if the file exists and `mayReplace` is false
  */
 export async function requireWritable(path: string, mayReplace: boolean): Promise<void> {
   await refusePresent(path, mayReplace);

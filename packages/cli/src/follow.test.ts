@@ -16,7 +16,7 @@ const event = (id: string): AuditEvent => create(AuditEventSchema, { id });
 const idsOf = ({ value }: IteratorResult<readonly AuditEvent[], void>) => (value ?? []).map(({ id }) => id);
 const unavailable = () => new Failure("the service is unavailable", { exitCode: EXIT.unavailable });
 
-/** Starts to follow a trail. If `failures` is not empty, a read throws the first of `failures` and removes it. */
+/** Follows an audit trail. As long as `failures` is not empty, each read removes and throws the first failure. */
 function newTrail() {
   const events: AuditEvent[] = [];
   const failures: unknown[] = [];

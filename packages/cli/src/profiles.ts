@@ -72,8 +72,8 @@ export class Profiles {
   }
 
   /**
-   * Returns whether the current user may read the folder of the profiles. Also true if the folder does not exist. False
-   * if, for example, `sudo ugs login` created the folder, or if `HOME` belongs to another user.
+   * Returns whether the current user may read the folder of the profiles. Returns true if the folder does not exist.
+   * Returns false if, for example, `sudo ugs login` created the folder, or if `HOME` belongs to another user.
    */
   async areReadable(): Promise<boolean> {
     try {
@@ -95,8 +95,8 @@ export class Profiles {
   /**
    * Returns the name of the current profile.
    *
-   * @throws Failure if the name is stored, but cannot be read. If the default profile replaced the unreadable name, a
-   *   command could change another service
+   * @throws Failure if the name is stored, but cannot be read. The default profile is no substitute, because a command
+   *   could then change the wrong service
    */
   async current(): Promise<string> {
     const path = join(this.#folder, "profile");
@@ -104,7 +104,7 @@ export class Profiles {
     return text?.trim() || DEFAULT_PROFILE;
   }
 
-  /** Makes a profile the current one. @throws Failure if the file cannot be written */
+  /** Makes a profile the current profile. @throws Failure if the file cannot be written */
   async choose(name: string): Promise<void> {
     await writeSecretFile(join(this.#folder, "profile"), `${name}\n`);
   }

@@ -44,7 +44,7 @@ const COMMANDS: { readonly [name: string]: DefineCommand } = {
 };
 
 /**
- * Creates the tree of commands. The returned command throws a CommanderError instead of exiting or reporting an error.
+ * Creates the tree of commands. Instead of printing an error or exiting, the returned command throws a CommanderError.
  */
 export function createProgram(shell: Shell): Command {
   const program = new Command("ugs");
@@ -57,7 +57,7 @@ export function createProgram(shell: Shell): Command {
     .configureOutput({
       writeOut: (text) => void shell.stdout.write(text),
       writeErr: (text) => void shell.stderr.write(text),
-      // The caller reports errors.
+      // `runUgs` reports errors.
       outputError: () => {},
       getOutHelpWidth: () => shell.stdout.columns || 80,
       getErrHelpWidth: () => shell.stderr.columns || 80,
@@ -67,14 +67,14 @@ export function createProgram(shell: Shell): Command {
     .option("--profile <name>", "profile that `ugs login` stored (UGS_PROFILE)")
     .option(
       "--token-file <file>",
-      "file with the API token, readable only by its owner (UGS_TOKEN_FILE; or the token itself: UGS_TOKEN)",
+      "file with the API token, which other users must not read (UGS_TOKEN_FILE; UGS_TOKEN contains the token itself)",
     )
     .option("--ca-file <file>", "CA certificates for TLS, in PEM (UGS_CA_FILE)")
     .option("--cert-file <file>", "client certificate for TLS, in PEM (UGS_CERT_FILE)")
     .option("--key-file <file>", "private key of the client certificate, in PEM (UGS_KEY_FILE)")
     .option(
       "--server-name <name>",
-      "name in the certificate of the service, if it is not the host of the URL (UGS_SERVER_NAME)",
+      "name in the certificate of the service; default: the host of the URL (UGS_SERVER_NAME)",
     )
     .option("--timeout <duration>", "timeout of each call, including retries; default: 10s (UGS_TIMEOUT)")
     .option("--json", "write results and failures as JSON, one object per line");

@@ -55,8 +55,11 @@ export interface Confirmation {
 export async function confirm(shell: Shell, { id, consequence }: Confirmation, isSure = false): Promise<void> {
   if (isSure) return;
   if (!canAsk(shell))
-    throw usageFailure(`nothing was done: the confirmation needs a terminal. ${consequence}`, "give --yes");
+    throw usageFailure(
+      `nothing was done: the confirmation needs a terminal. ${consequence}`,
+      "to confirm without a terminal, give --yes",
+    );
   shell.stderr.write(`${printable(consequence)}.\n`);
   const answer = await ask(shell, `To continue, type ${id}`);
-  if (answer !== id) throw usageFailure(`that is not ${id}: nothing was done`);
+  if (answer !== id) throw usageFailure(`the answer is not ${id}: nothing was done`);
 }

@@ -43,13 +43,13 @@ function failureOf(error: unknown, reason: unknown): Failure {
   // If the signal has aborted, the error is most likely a consequence of the interruption.
   const interrupted = error instanceof Interrupted ? error : reason instanceof Interrupted ? reason : undefined;
   if (interrupted) {
-    // The service may have executed the call in flight.
+    // The service may have executed the call in flight, so the report includes its outcome.
     const outcome = error instanceof Failure ? error.detail.outcome : undefined;
     return new Failure("interrupted", { exitCode: interrupted.exitCode, outcome });
   }
   if (error instanceof Failure) return error;
-  // The functions that write files convert a system error to a `Failure`. An error that was not converted comes from
-  // standard output.
+  // The functions that write files convert a system error to a `Failure`. Only a write to standard output throws the
+  // system error itself.
   if ((error as { syscall?: unknown }).syscall === "write")
     return unwritable("standard output", error, "run the same command again") as Failure;
   if (error instanceof CommanderError) return commandLineFailure(error);

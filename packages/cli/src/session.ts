@@ -7,15 +7,15 @@ import { type Connection, type GlobalOptions, Settings } from "./settings.ts";
 import type { Shell } from "./shell.ts";
 
 /**
- * Clients of the service. A failed unary call throws a `Failure`. A failed stream throws a `ConnectError`, which
- * `callFailure` converts.
+ * Clients of the service. A failed unary call throws a `Failure`. A failed stream throws a `ConnectError`: convert this
+ * error with `callFailure`.
  */
 export interface Clients {
   readonly connection: Connection;
   readonly admin: Client<typeof AdminService>;
   /** Like `admin`, but sends JSON and does not retry failed calls. */
   readonly adminOnce: Client<typeof AdminService>;
-  /** Makes a unary call of any service. */
+  /** Calls a unary RPC of any Connect service. */
   readonly call: <I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageShape<I>,

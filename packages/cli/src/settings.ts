@@ -22,8 +22,9 @@ export interface Connection {
   readonly url: URL;
   /** CA certificates in PEM. If undefined, the CA certificates of Node are used. */
   readonly ca: string | undefined;
-  /** The client certificate and its private key, in PEM. Both are set, or neither. */
+  /** The client certificate, in PEM. `cert` and `key` are either both set or both undefined. */
   readonly cert: string | undefined;
+  /** The private key of the client certificate, in PEM. */
   readonly key: string | undefined;
   /**
    * The name that the certificate of the service must contain. If undefined, the certificate must contain the host of
@@ -74,7 +75,7 @@ export class Settings {
   }
 
   /**
-   * Returns the URL of the option or the environment variable. Returns undefined if neither is set.
+   * Returns the URL of `--url` or `UGS_URL`. Returns undefined if both are unset.
    *
    * @throws Failure if the URL is not valid
    */
@@ -147,10 +148,10 @@ export class Settings {
   }
 
   /**
-   * Returns the profile of the command. Returns undefined if the profile does not exist. Also returns undefined if
-   * `url` is set and the profile has another URL. In this way, `ugs` sends a token only to the service that accepted
-   * the token at login. If `url` is set and the command names no profile, an unreadable folder of the profiles counts as
-   * missing, because the command may need no profile.
+   * Returns the profile that the command uses. Returns undefined if the profile does not exist, or if `url` is set and
+   * the profile has another URL. `ugs` thus sends a token only to the service that accepted the token at login. If
+   * `url` is set, the command may need no profile. For this reason, also returns undefined if `url` is set, the command
+   * names no profile, and the folder of the profiles is unreadable.
    *
    * @throws Failure if the command names a profile that does not exist
    * @throws Failure if the profile, or the name of the current profile, cannot be read
@@ -175,7 +176,7 @@ export class Settings {
     return ms;
   }
 
-  /** Returns the text of a setting, and the name of the source of the text. An empty variable counts as unset. */
+  /** Returns the value of a setting, and the option or variable that sets it. An empty variable counts as unset. */
   #given(option: "url" | "profile" | "timeout" | keyof Omit<Profile, "token">, variable: string) {
     const text = this.#options[option];
     if (text !== undefined) return { source: `--${option}`, text };
@@ -183,7 +184,7 @@ export class Settings {
   }
 }
 
-/** Parses the URL of a service. @throws Failure if the text is not a valid URL. The message contains `source` */
+/** Parses the URL of a service. @throws Failure, with `source` in its message, if the text is not a valid URL */
 export function parseUrl(source: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const example = "such as http://127.0.0.1:8080 or https://groups.example.com";
@@ -199,15 +200,15 @@ export function parseUrl(source: string, text: string): URL {
   return url;
 }
 
-/** Returns whether the host of a URL is this machine. */
+/** Returns whether the host of a URL is `localhost` or a loopback address. */
 export function isLoopback({ hostname }: URL): boolean {
   if (hostname === "localhost" || hostname === "[::1]") return true;
   return isIP(hostname) === 4 && hostname.startsWith("127.");
 }
 
 /**
- * Reads a token from the first source that is set: `file`, the variable, or the file that the variable with the suffix
- * `_FILE` names. An empty variable counts as unset. Returns undefined if no source is set.
+ * Reads a token from the first source that is set: `file`, the environment variable, or the file that another variable
+ * with the suffix `_FILE` names. An empty variable counts as unset. Returns undefined if no source is set.
  *
  * @throws Failure if the text is not a token, or if the file cannot be read
  */
@@ -218,11 +219,12 @@ export async function tokenFrom(env: Shell["env"], variable: "UGS_TOKEN" | "UGS_
   return path === undefined ? undefined : parseToken(path, await readSecretFile(path));
 }
 
-/** @throws Failure if the text is empty, or has more than one token */
+/** @throws Failure if the text is empty, or contains a space or a character that is not printable ASCII */
 export function parseToken(source: string, text: string): string {
   const token = text.trim();
   if (token === "") throw usageFailure(`${source} is empty`, "give the token");
-  if (!/^[\x21-\x7e]+$/.test(token)) throw usageFailure(`${source} contains more than a token`, "give only the token");
+  if (!/^[\x21-\x7e]+$/.test(token))
+    throw usageFailure(`${source} contains spaces or other characters that no token has`, "give only the token");
   return token;
 }
 

@@ -6,7 +6,7 @@ export interface Shell {
   readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & TerminalSize;
   readonly stderr: Writable & TerminalSize;
-  /** Aborts at SIGINT or SIGTERM. The reason is an `Interrupted`. */
+  /** Aborts at SIGINT or SIGTERM. The abort reason is an `Interrupted`. */
   readonly signal: AbortSignal;
 }
 
@@ -15,7 +15,7 @@ interface TerminalSize {
   readonly columns?: number;
 }
 
-/** The error of a command that SIGINT (Ctrl-C) or SIGTERM interrupts. */
+/** Thrown if SIGINT (Ctrl-C) or SIGTERM interrupts a command. */
 export class Interrupted extends Error {
   /** The exit code: 128 plus the number of the signal, by convention. */
   readonly exitCode: number;

@@ -2,7 +2,7 @@ import { Output } from "./output/output.ts";
 import { Settings } from "./settings.ts";
 import type { Shell } from "./shell.ts";
 
-/** Writes the output of `ugs` without a command: the current profile and the next steps. Makes no call. */
+/** Writes the output of `ugs` without a command: the current profile and the next steps. Does not call the service. */
 export async function welcome(shell: Shell): Promise<void> {
   const out = new Output(shell, false);
   const settings = new Settings({}, shell.env);
@@ -17,7 +17,7 @@ export async function welcome(shell: Shell): Promise<void> {
       ? [
           "No service is set up yet. To begin:",
           "  ugs login --url http://127.0.0.1:8080   read a token and store it",
-          "  npm start                               start a service to try, and print tokens for it",
+          "  npm start                               start a trial service, and print its tokens",
         ]
       : [
           `The service is ${where}. Next steps:`,

@@ -336,7 +336,7 @@ describe("ugs", () => {
     const { admin } = await newEnvironment();
     await admin("group create acme");
     for (const [keys, code, words] of [
-      ["acme-2\r", 2, "that is not acme: nothing was done"],
+      ["acme-2\r", 2, "the answer is not acme: nothing was done"],
       ["\r", 2, "nothing was done"],
       ["\u0003", 130, "interrupted"],
       ["\u0004", 2, "nothing was done"],

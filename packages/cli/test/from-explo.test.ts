@@ -61,8 +61,10 @@ describe("ugs import --from-explo", () => {
     await grpcClients(server).groups.getUserGroup({ userGroupId: "elsewhere" });
     const differs = await run("--verify");
     expect(differs.code).toBe(7);
-    expect(differs.stdout).toMatch(/ 1 {2}different\n44 {2}equal\n(.*\n)* 1 {2}only here/);
-    expect(differs.stderr).toMatch(/^"customer-3": differs: name, token\n(.*\n)*"customer-5": is only here\n/);
+    expect(differs.stdout).toMatch(/ 1 {2}different\n44 {2}equal\n(.*\n)* 1 {2}only in the service/);
+    expect(differs.stderr).toMatch(
+      /^"customer-3": differs: name, token\n(.*\n)*"customer-5": is only in the service\n/,
+    );
     for (const { stdout, stderr } of [first, differs, equal]) {
       for (const secret of [hosted.token, "f".repeat(64), customer(3).token])
         expect(stdout + stderr).not.toContain(secret);
@@ -86,7 +88,9 @@ describe("ugs import --from-explo", () => {
     expect(imported).toMatchObject({ created: 52, rejected: 0 });
     hosted.before = () => false;
     const { stdout } = await run("--verify");
-    expect(stdout).toMatch(/ 0 {2}missing here\n *0 {2}different\n49 {2}equal\n(.*\n)* 3 {2}only here/);
+    expect(stdout).toMatch(
+      / 0 {2}missing in the service\n *0 {2}different\n49 {2}equal\n(.*\n)* 3 {2}only in the service/,
+    );
   });
 
   it("waits for the time in Retry-After, and retries temporary failures", async () => {

@@ -83,7 +83,7 @@ describeWithRedis("ugs keys", () => {
     expect([rotated.code, rotated.stdout]).toEqual([
       0,
       expect.stringMatching(
-        /^Read 30 user groups, and encrypted 0 tokens with the key new\.\nNo token needs the key old: remove it from TOKEN_KEYS/,
+        /^Read 30 user groups, and encrypted 0 tokens with the key new\.\nNo token needs the key old: remove this key from TOKEN_KEYS/,
       ),
     ]);
     const json = await ugs(["keys", "check", "--json"], { env });

@@ -150,7 +150,7 @@ describe("profiles", () => {
     for (const [args, input, words] of [
       ["login", ADMIN_TOKEN, "ugs login --url URL"],
       [`login --url ${server.url}`, "", "is empty"],
-      [`login --url ${server.url}`, "two words", "contains more than a token"],
+      [`login --url ${server.url}`, "two words", "contains spaces"],
       [`login --url ${server.url} --token-file /nowhere`, "", "no such file"],
       [`login --url ${server.url} --profile a/b`, ADMIN_TOKEN, "the name of a profile has"],
     ] as const) {

@@ -133,7 +133,7 @@ describe.each(["jsonl", "csv"])("ugs export and import of suspended groups in %s
     await run(["export", file, "--include-tokens", "--force"]);
     expect(await counts(verify)).toMatchObject({ unchanged: 2, suspended: 1 });
     const again = await run(["import", file, "--env", copy, "--upsert"]);
-    expect([again.code, again.stdout]).toEqual([0, expect.stringContaining("1  SUSPENDED, and stay so")]);
+    expect([again.code, again.stdout]).toEqual([0, expect.stringContaining("1  stayed SUSPENDED")]);
     expect((await copied("dark"))?.suspension).toEqual(userGroup?.suspension);
   });
 

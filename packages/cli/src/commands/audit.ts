@@ -20,22 +20,35 @@ const FIELDS: FieldInputs = {
   user_group_id: new FieldOption("--group <id>", "only events of this user group, even if the group is deleted"),
   actor_id: new FieldOption("--actor <id>", "only changes by this actor: the id of an API token, `root` or `service`"),
   method: new FieldOption("--method <name>", "only changes by this RPC, such as UpdateUserGroup"),
-  start_time: new FieldOption("--since <when>", "start of the events: a time, a date, or a duration ago such as 1h", {
-    sign: -1,
-  }),
-  end_time: new FieldOption("--until <when>", "end of the events: a time, a date, or a duration ago", {
-    sign: -1,
-  }).conflicts("follow"),
+  start_time: new FieldOption(
+    "--since <when>",
+    "only events since this time: a time, a date, or a duration before now such as 1h",
+    {
+      sign: -1,
+    },
+  ),
+  end_time: new FieldOption(
+    "--until <when>",
+    "only events before this time: a time, a date, or a duration before now",
+    {
+      sign: -1,
+    },
+  ).conflicts("follow"),
 };
 
 export const auditCommand: DefineCommand = (audit, shell) => {
   addInputs(audit, input, FIELDS);
   audit
     .description("show the audit trail: changes and their actors; --follow shows new changes as they happen")
-    .addOption(new Option("--limit <n>", `at most this many events; default: ${DEFAULT_LIMIT}`).argParser(countOf))
+    .addOption(
+      new Option(
+        "--limit <n>",
+        `the maximum number of events; default: ${DEFAULT_LIMIT}, or ${DEFAULT_BEFORE} with --follow`,
+      ).argParser(countOf),
+    )
     .option(
       "-f, --follow",
-      `show the last ${DEFAULT_BEFORE} events (or as many as --limit), oldest first, and then each new event`,
+      "show the last events, oldest first, and then each new event; --limit is the number of the last events",
     );
   runs(audit, shell, async (session, options: Options & { readonly [option: string]: unknown }) => {
     const filter = await requestOf(session, input, inputsOf(input, FIELDS, options));

@@ -3,7 +3,7 @@ import { type DefineCommand, runs } from "./command.ts";
 
 const SHELLS = Object.keys(COMPLETION_SCRIPTS) as (keyof typeof COMPLETION_SCRIPTS)[];
 
-/** For each shell, the command that installs the completion script, so that every new shell loads the script. */
+/** For each shell, the command after which every new shell loads the completion script. */
 const INSTALL: { readonly [shell in keyof typeof COMPLETION_SCRIPTS]: string } = {
   bash: "echo 'source <(ugs completion bash)' >> ~/.bashrc",
   zsh: "echo 'source <(ugs completion zsh)' >> ~/.zshrc",
@@ -17,7 +17,7 @@ export const completionCommand: DefineCommand = (command, shell) => {
     .addHelpText(
       "after",
       `
-The script calls ugs when you press Tab. To load it in every new shell:
+The script calls ugs when you press Tab. To load the script in every new shell, run the command of your shell:
 ${SHELLS.map((name) => `  ${name.padEnd(5)} ${INSTALL[name]}`).join("\n")}`,
     );
   runs(command, shell, async ({ out }, name: keyof typeof COMPLETION_SCRIPTS) => out.text(COMPLETION_SCRIPTS[name]));

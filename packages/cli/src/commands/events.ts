@@ -11,11 +11,11 @@ import { environmentOf, environmentOption, type Options } from "./options.ts";
 
 export const eventsCommand: DefineCommand = (events, shell) => {
   events
-    .description("write the changes of an environment as lines of JSON, for other systems")
+    .description("write the changes of an environment as JSON, one object per line, for other systems")
     .addOption(environmentOption())
     .option(
       "--from <where>",
-      "`beginning`, `now`, `snapshot` (all user groups first), or the cursor of an earlier line; default: beginning, or now with --follow",
+      "where to start: `beginning`, `now`, `snapshot` (all user groups first), or the cursor of an earlier line; default: `beginning`, or `now` with --follow",
     )
     .option("-f, --follow", "wait for new events, and connect again if the connection is lost");
   runs(events, shell, async (session, { env, from, follow = false }: Options & { readonly from?: string }) => {

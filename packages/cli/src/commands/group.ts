@@ -23,7 +23,7 @@ const FIELDS: FieldInputs = Object.fromEntries(
     const [value, description] = isTimeField(field)
       ? ["<when>", "when to suspend the group: a time, a date, a duration from now such as 14d, or `never`"]
       : field.fieldKind === "map"
-        ? ["<schema=source...>", `all entries of the ${name} of the group`]
+        ? ["<schema=source...>", `the ${name} of the group; an update replaces all entries`]
         : isJsonField(field)
           ? ["<json>", `the ${name} of the group: a JSON object, or a file with a JSON object`]
           : ["<text>", `the ${name} of the group`];
@@ -131,7 +131,10 @@ export const groupCommands = commandGroup("user groups", {
       },
     },
   ),
-  resume: rpcCommand(resumeUserGroup, "end the suspension of a user group; its token and values stay the same"),
+  resume: rpcCommand(
+    resumeUserGroup,
+    "end the suspension of a user group; the token and the fields of the group do not change",
+  ),
   delete: rpcCommand(deleteUserGroup, "delete a user group, and revoke its tokens immediately", {
     fields: { etag: ETAG },
     confirm: ({ userGroupId: id }) => ({
@@ -143,13 +146,15 @@ export const groupCommands = commandGroup("user groups", {
 
   revoke: (command, shell) => {
     command
-      .description("revoke the tokens of one or many user groups; `group create` shows the new token of a group")
+      .description(
+        "revoke the tokens of one or many user groups; to show the new token of a group, run `ugs group create`",
+      )
       .argument("[id]", "the id of one user group; for many groups, give --all or --prefix")
       .option("--all", "all user groups of the environment")
       .option("--prefix <text>", "the user groups whose ids start with this text")
       .option(
         "--before <when>",
-        "with --all or --prefix: only tokens created before a time, a date, or a duration ago; default: now",
+        "with --all or --prefix: only tokens created before this time: a time, a date, or a duration before now; default: now",
       )
       .option(
         "--grace <duration>",
@@ -161,7 +166,7 @@ export const groupCommands = commandGroup("user groups", {
     runs(command, shell, async (session, userGroupId: string | undefined, options: RevokeOptions) => {
       const { requestId = randomUUID(), yes, all = false, prefix } = options;
       if (Number(userGroupId !== undefined) + Number(all) + Number(prefix !== undefined) !== 1)
-        throw usageFailure("give one of ID, --all and --prefix");
+        throw usageFailure("give exactly one of ID, --all and --prefix");
       const environment = environmentOf(session, options);
       const previousTokenTtl = options.grace === undefined ? undefined : durationIn("--grace", options.grace);
       if (userGroupId === undefined) {

@@ -35,7 +35,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
   runs(check, shell, async (session) => {
     const task = await openTask(session, "read");
     const { tokenKeys } = await task.admin.listTokenKeys({});
-    const { uses } = await pass(session, task, true);
+    const { uses } = await reencryptAll(session, task, true);
     for (const { id: tokenKeyId } of tokenKeys)
       if (!uses.has(tokenKeyId)) uses.set(tokenKeyId, create(TokenKeyUseSchema, { tokenKeyId }));
     const rows = [...uses.values()];
@@ -49,7 +49,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     const ids = lacking.map(({ tokenKeyId }) => tokenKeyId).join(", ");
     throw new Failure(`TOKEN_KEYS lacks keys that user groups, signing keys or webhooks need: ${ids}`, {
       exitCode: EXIT.conflict,
-      hint: "add these keys to TOKEN_KEYS of every worker, after the other keys; until then, the service cannot decrypt the secrets",
+      hint: "add these keys to TOKEN_KEYS of every worker, after the other keys; without these keys, the service cannot decrypt the secrets",
     });
   });
 
@@ -61,11 +61,11 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     const { tokenKeys, readTime } = await task.admin.listTokenKeys({});
     const current = tokenKeys.find(({ primary }) => primary)?.id ?? "";
     session.out.note(`The first key of TOKEN_KEYS is ${current}.`);
-    const { looked, reencrypted, failed } = await pass(session, task, false);
+    const { groupCount, reencrypted, failed } = await reencryptAll(session, task, false);
     const retired: string[] = [];
     const say = async (text: string) => session.out.isJson || (await session.out.line(text));
     await say(
-      `Read ${countText(looked, "user group")}, and encrypted ${countText(reencrypted, "token")} with the key ${current}.`,
+      `Read ${countText(groupCount, "user group")}, and encrypted ${countText(reencrypted, "token")} with the key ${current}.`,
     );
     if (failed.length > 0) {
       const more = failed.length > MAX_FAILED ? ` and ${failed.length - MAX_FAILED} more` : "";
@@ -73,7 +73,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
         `the secrets of these groups, signing keys or webhooks cannot be decrypted: ${failed.slice(0, MAX_FAILED).join(", ")}${more}`,
         {
           exitCode: EXIT.conflict,
-          hint: "ugs keys check shows missing keys; if none is missing, replace the secrets with ugs group revoke, ugs signing-key rotate --end-sessions or ugs webhook rotate-secret; then run this command again, or 24 hours later if you ran ugs webhook rotate-secret",
+          hint: "ugs keys check shows missing keys; if none is missing, replace the secrets with ugs group revoke, ugs signing-key rotate --end-sessions or ugs webhook rotate-secret; then run this command again (after ugs webhook rotate-secret: 24 hours later)",
         },
       );
     }
@@ -83,7 +83,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
         await task.admin.retireTokenKey({ tokenKeyId: id, reencryptStartTime: readTime });
         retired.push(id);
         await say(
-          `No token needs the key ${id}: remove it from TOKEN_KEYS of every worker. Older backups of Redis still need this key.`,
+          `No token needs the key ${id}: remove this key from TOKEN_KEYS of every worker. Older backups of Redis still need this key.`,
         );
       } catch (error) {
         if (reasonOf(error) !== "TOKEN_KEY_IN_USE") throw error;
@@ -92,7 +92,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
       }
     }
     if (session.out.isJson) {
-      const counts = { userGroupCount: String(looked), reencryptedCount: String(reencrypted) };
+      const counts = { userGroupCount: String(groupCount), reencryptedCount: String(reencrypted) };
       await session.out.line(jsonLine({ ...counts, retiredTokenKeyIds: retired }));
     }
     if (refusal) throw refusal;
@@ -102,17 +102,17 @@ export const keysCommands: DefineCommand = (keys, shell) => {
 /**
  * Encrypts the secrets of all environments again. If `validateOnly` is set, only counts the records of each key.
  *
- * @returns `uses`: for each key, the numbers of records that this key encrypted before the pass. `failed`: descriptions
- *   of the groups, signing keys and webhooks whose secrets cannot be decrypted, with their environments
+ * @returns `uses`: for each key, the numbers of records that this key had encrypted before this call. `failed`: the
+ *   environments and ids of the groups, signing keys and webhooks whose secrets cannot be decrypted
  */
-async function pass(session: Session, task: Task, validateOnly: boolean) {
+async function reencryptAll(session: Session, task: Task, validateOnly: boolean) {
   const { adminOnce, patience, progress } = task;
   const uses = new Map<string, TokenKeyUse>();
   const failed: string[] = [];
-  let [looked, reencrypted] = [0n, 0n];
+  let [groupCount, reencrypted] = [0n, 0n];
   const list: typeof adminOnce.reencryptUserGroupTokens = (request) =>
     patiently(patience, () => adminOnce.reencryptUserGroupTokens(request));
-  const passOver = async (environment: EnvironmentName) => {
+  const reencrypt = async (environment: EnvironmentName) => {
     const name = formatEnvironmentName(environment);
     for await (const page of pages(list, { environment, validateOnly, pageSize: MAX_PAGE_SIZE })) {
       for (const use of page.tokenKeyUses) {
@@ -121,7 +121,7 @@ async function pass(session: Session, task: Task, validateOnly: boolean) {
         sum.signingKeyCount += use.signingKeyCount;
         sum.webhookCount += use.webhookCount;
         uses.set(use.tokenKeyId, sum);
-        looked += use.userGroupCount;
+        groupCount += use.userGroupCount;
       }
       reencrypted += page.reencryptedCount;
       failed.push(
@@ -129,18 +129,18 @@ async function pass(session: Session, task: Task, validateOnly: boolean) {
         ...page.failedSigningKeyIds.map((id) => `${name} (the signing key ${id})`),
         ...page.failedWebhookIds.map((id) => `${name} (the webhook ${id})`),
       );
-      progress.show({ groups: Number(looked), fraction: undefined });
+      progress.show({ groups: Number(groupCount), fraction: undefined });
     }
   };
   const environments = await environmentNames(task.admin);
   await continuable(session, task, CONTINUE, async () => {
     for (const environment of environments)
-      await passOver(environment).catch((error: unknown) => {
-        // Ignore an environment that was deleted during the pass.
+      await reencrypt(environment).catch((error: unknown) => {
+        // Ignore an environment that was deleted after `environmentNames` listed it.
         if (reasonOf(error) !== "ENVIRONMENT_NOT_FOUND") throw error;
       });
   });
-  return { uses, failed, looked, reencrypted };
+  return { uses, failed, groupCount, reencrypted };
 }
 
 function newId(): string {

@@ -30,7 +30,7 @@ export const metricsCommand = rpcCommand(
       ).conflicts("env"),
       start_time: new FieldOption(
         "--since <when>",
-        "start of the samples: a time, or a duration ago such as 5m; default: 1h",
+        "only samples since this time: a time, or a duration before now such as 5m; default: 1h",
         { sign: -1 },
       ),
     },

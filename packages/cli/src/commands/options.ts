@@ -27,7 +27,10 @@ export function countOf(text: string): number {
 }
 
 export function environmentOption(): Option {
-  return new Option("-e, --env <name>", "for ADMIN_TOKEN: environment NAME, NAME/Customer or NAME/Testing (UGS_ENV)");
+  return new Option(
+    "-e, --env <name>",
+    "environment, needed with ADMIN_TOKEN: NAME, NAME/Customer or NAME/Testing (UGS_ENV)",
+  );
 }
 
 /**

@@ -8,8 +8,8 @@ import type { Shell } from "../shell.ts";
 const EVERYWHERE = new Set(["0.0.0.0", "::"]);
 
 /**
- * Requests a health endpoint of the service on this machine. The environment variables contain the settings of this
- * service, such as the port. The health check of the container calls this function.
+ * Requests a health endpoint of the service on this machine. Reads the settings of the service, such as its port, from
+ * the environment variables. The health check of the container image runs this function through `ugs ping --local`.
  *
  * @returns the URL, and whether the response has the status 200
  * @throws Failure if the port is not valid, or if the service does not respond
@@ -19,8 +19,8 @@ export async function checkLocally({ shell, settings }: Session, path: string) {
   const { timeoutMs } = await settings.connectionTo(url);
   const signal = AbortSignal.any([shell.signal, AbortSignal.timeout(timeoutMs)]);
   const send = url.protocol === "http:" ? requestHttp : requestHttps;
-  // The certificate is for the public name of the service, so it cannot be verified for this address. The request
-  // contains no secret.
+  // The certificate is for the public name of the service, so Node cannot verify the certificate for this address. This
+  // is safe, because the request contains no secret.
   const request = send(new URL(path, url), { rejectUnauthorized: false, signal, agent: false }).end();
   try {
     const [response] = (await once(request, "response")) as [IncomingMessage];
@@ -32,7 +32,7 @@ export async function checkLocally({ shell, settings }: Session, path: string) {
       exitCode: EXIT.unavailable,
       hint:
         shell.env["TLS_CLIENT_CA_FILE"] && !shell.env["METRICS_PORT"]
-          ? "without METRICS_PORT the service requires a client certificate"
+          ? "the main port requires a client certificate: set METRICS_PORT, because that port requires none"
           : "see the log of the service; HOST, PORT, METRICS_PORT and TLS_CERT_FILE must be the values with which the service was started",
       cause: error,
     });

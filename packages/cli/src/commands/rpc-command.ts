@@ -32,7 +32,7 @@ import {
 interface Traits {
   /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
-  /** The sign of a duration in a time field: 1 for a duration from now, -1 for a duration ago. Default: 1. */
+  /** The sign of a duration in a time field: 1 for a duration from now, -1 for a duration before now. Default: 1. */
   readonly sign?: 1 | -1;
   /**
    * If the field is a credential, the name of the credential in the prompt. The value of the option is then the path of
@@ -60,8 +60,8 @@ export type FieldInputs = { readonly [field: string]: FieldOption | string };
 
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   /**
-   * The inputs of the command, except `<id>`. If the request has a field of `SUBJECTS` and `fields` does not contain
-   * this field, the command has an argument `<id>` that sets the field.
+   * The inputs of the command. If the request has a field of `SUBJECTS` that is missing here, the command also has an
+   * argument `<id>`, which sets that field.
    */
   readonly fields?: FieldInputs;
   /** Constant fields of the request. */
@@ -77,11 +77,11 @@ interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   readonly confirm?: (request: MessageShape<I>) => Confirmation | undefined;
   /** If the response contains a credential, returns the texts that are shown with the credential. */
   readonly secret?: (response: MessageShape<O>, request: MessageShape<I>) => Omit<Secret, "file">;
-  /** Returns a text that is shown instead of the response. If `--json` is set, the response is shown. */
+  /** Returns a text to show instead of the response. If `--json` is set, the command shows the response. */
   readonly done?: (request: MessageShape<I>, response: MessageShape<O>) => string;
   /**
-   * Returns a note about the response. Returns undefined if there is nothing to note. The note is written after the
-   * result. If the response is a page of a list, the note is written before the page.
+   * Returns a note about the response, or undefined. The command writes the note after the result. If the response is a
+   * page of a list, the command writes the note before the page.
    */
   readonly note?: (response: MessageShape<O>, request: MessageShape<I>) => string | undefined;
   /**
@@ -209,7 +209,7 @@ export async function requestOf(
     const choice = inputs.filter(({ field }) => field.oneof === oneof);
     const given = choice.filter(({ value }) => value !== undefined);
     if (given.length > 1 || (given.length === 0 && !choice.some(({ isAsked }) => isAsked)))
-      throw usageFailure(`give one of ${choice.map(({ label }) => label).join(" and ")}`);
+      throw usageFailure(`give exactly one of ${choice.map(({ label }) => label).join(" and ")}`);
   }
   if (hasField(schema, "update_mask")) request["updateMask"] = { paths: [...Object.keys(preset), ...pathsOf(inputs)] };
   return request;
@@ -227,7 +227,7 @@ function pathsOf(inputs: readonly Input[]): string[] {
   );
   const paths = changes.filter(({ value }) => value !== undefined).map(({ field }) => field.name);
   if (paths.length === 0 && changes.length > 0)
-    throw usageFailure("nothing to change", `give one of ${changes.map(({ label }) => label).join(", ")}`);
+    throw usageFailure("nothing to change", `give at least one of ${changes.map(({ label }) => label).join(", ")}`);
   return paths;
 }
 

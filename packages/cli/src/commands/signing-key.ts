@@ -18,7 +18,7 @@ export const signingKeyCommands = commandGroup("keys that sign viewer sessions",
   ),
   rotate: rpcCommand(
     rotateSigningKey,
-    "let the next key sign viewer sessions; without --end-sessions, no session is revoked; needs ADMIN_TOKEN",
+    "sign new viewer sessions with the next key; without --end-sessions, no session is revoked; needs ADMIN_TOKEN",
     {
       fields: {
         end_sessions: new FieldOption(
@@ -35,7 +35,7 @@ export const signingKeyCommands = commandGroup("keys that sign viewer sessions",
       },
       note: (_, { environment, endSessions }) =>
         endSessions && environment
-          ? `Revoked the viewer sessions of ${formatEnvironmentName(environment)}. A back end that verifies sessions by itself accepts these sessions for at most 10 minutes, until it reads the new keys.`
+          ? `Revoked the viewer sessions of ${formatEnvironmentName(environment)}. A back end that verifies sessions by itself accepts these sessions until it reads the new keys, which takes at most 10 minutes.`
           : undefined,
     },
   ),

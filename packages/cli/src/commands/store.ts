@@ -10,7 +10,7 @@ export const storeCommands = commandGroup("the data in Redis", {
       confirm: () => ({
         id: "accept",
         consequence:
-          "User groups that Redis has lost are created again with other tokens. If Redis was restored from a backup, tokens that were revoked after the backup are valid again",
+          "If a lost user group is created again, it gets another token. If Redis was restored from a backup, tokens that were revoked after the backup are valid again",
       }),
       done: () =>
         "The process that received this call accepts the data in Redis. The other processes accept the data within a second.",

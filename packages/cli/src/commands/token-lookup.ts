@@ -54,7 +54,7 @@ export async function showGroupsOf(
   throw new Failure("no environment has this token: it may have expired or been revoked", { exitCode: EXIT.notFound });
 }
 
-/** Returns the names of all environments, except environments whose deletion has begun. */
+/** Returns the names of all environments whose deletion has not begun. */
 export async function environmentNames(admin: Clients["admin"]): Promise<EnvironmentName[]> {
   const environments = await environmentsOf((page) => admin.listEnvironments(page));
   return environments.map(({ name, tag }) => ({ $typeName: "usergroup.admin.v1.EnvironmentName", name, tag }));

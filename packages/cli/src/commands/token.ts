@@ -35,7 +35,7 @@ export const tokenCommands = commandGroup("API tokens", {
       role: new FieldOption("--role <role>", "the permissions of the API token").makeOptionMandatory(),
       expire_time: new FieldOption(
         "--expires <when>",
-        "a time, a date, or a duration from now such as 90d; default: the expiry time of the token of the caller",
+        "a time, a date, or a duration from now such as 90d; default: the expiry time of the token that ugs uses",
       ),
     },
     secret: ({ apiToken, token }) => ({
@@ -94,9 +94,7 @@ export const tokenCommands = commandGroup("API tokens", {
 
   lookup: (command, shell) => {
     command
-      .description(
-        "identify a leaked credential: an API token (issued or in the settings), a user group token or a viewer session",
-      )
+      .description("identify a leaked credential: ADMIN_TOKEN, an API token, a user group token or a viewer session")
       .option("--from-file <file>", "a file with the secret; default: a prompt, or standard input");
     runs(command, shell, async (session, { fromFile }: { readonly fromFile?: string }) => {
       const { admin } = await connect(session);
@@ -107,8 +105,8 @@ export const tokenCommands = commandGroup("API tokens", {
           return undefined;
         });
       const found = NO_API_TOKEN.test(text) ? undefined : await lookUp();
-      // A viewer session, a token of another system and an API token of the settings may have any form. Only a lookup
-      // can distinguish these credentials.
+      // ADMIN_TOKEN and the tokens of API_TOKENS may have any form, like a viewer session or a token of another system.
+      // Only a call of LookupApiToken shows whether the text is an API token.
       if (!found) return showGroupsOf(session, { admin, token: text });
       const { apiToken, environment, source } = found;
       const env = environment && formatEnvironmentName(environment);

@@ -31,13 +31,13 @@ const SESSIONS = commandGroup("viewer sessions", {
         ),
         viewer_id: new FieldOption(
           "--viewer <id>",
-          "the id of the viewer within the group, needed to revoke the sessions of one viewer",
+          "the id of the viewer within the group; only sessions with such an id can be revoked per viewer",
           { isFilled: true },
         ),
         origin: new FieldOption("--origin <origin>", "the origin of the page, such as https://app.example.com"),
         property_keys: new FieldOption(
           "--property <key...>",
-          "properties of the group to include; the bearer of the session can read them; default: none",
+          "keys of the group properties to include; the bearer of the session can read these properties; default: none",
         ),
         claims: new FieldOption("--claims <json>", "further claims: a JSON object, or a file with a JSON object"),
       },

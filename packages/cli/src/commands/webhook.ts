@@ -44,18 +44,20 @@ export const webhookCommands = commandGroup("webhooks", {
         ? `The service cannot decrypt the secret, and sends no messages. Add the key of the secret to TOKEN_KEYS, or run: ugs webhook rotate-secret ${webhookId}`
         : undefined,
   }),
-  update: rpcCommand(updateWebhook, "change a webhook; the next delivery attempt follows immediately", {
+  update: rpcCommand(updateWebhook, "change a webhook; the service then immediately makes the next delivery attempt", {
     fields: {
-      // The global option `--url` is the URL of the service.
+      // The name `--url` is taken: this global option is the URL of the service.
       url: new FieldOption("--to <url>", "the https URL that receives the events"),
       display_name: new FieldOption("--name <text>", "the display name"),
       event_types: new FieldOption("--events <type...>", EVENTS),
     },
   }),
-  enable: rpcCommand(updateWebhook, "enable a webhook; it receives all undelivered events", {
+  enable: rpcCommand(updateWebhook, "enable a webhook; the service then delivers all undelivered events", {
     preset: { enabled: true },
   }),
-  disable: rpcCommand(updateWebhook, "disable a webhook; its events wait for `enable`", { preset: { enabled: false } }),
+  disable: rpcCommand(updateWebhook, "disable a webhook; the service keeps its events until you enable the webhook", {
+    preset: { enabled: false },
+  }),
   "rotate-secret": rpcCommand(
     rotateWebhookSecret,
     "replace the secret; shows the new secret once, or writes it to the file of --out",
@@ -72,7 +74,7 @@ export const webhookCommands = commandGroup("webhooks", {
     columns: ["create_time", "event_type", "event_id", "attempt", "outcome", "http_status", "duration"],
     none: "There were no attempts yet.",
   }),
-  redeliver: rpcCommand(redeliverWebhook, "deliver events again, in their order", {
+  redeliver: rpcCommand(redeliverWebhook, "deliver events again, in their original order", {
     fields: {
       start_time: new FieldOption(
         "--since <when>",

@@ -53,8 +53,10 @@ const HINTS: { readonly [reason: string]: string } = {
   ENVIRONMENT_BEING_DELETED:
     "run ugs env delete NAME --force to complete the deletion, then create the environment again",
   ETAG_MISMATCH: "ugs group get ID shows the current etag of the group",
-  API_TOKEN_CHANGED: "API tokens of the environment were just revoked, maybe the token in use; try again in 5 seconds",
-  API_TOKEN_OUTLIVES_CALLER: "revoke the API token, or call with a token that does not expire before the API token",
+  API_TOKEN_CHANGED:
+    "API tokens of the environment were just revoked, maybe the token of this command; try again in 5 seconds",
+  API_TOKEN_OUTLIVES_CALLER:
+    "revoke the API token, or run this command with a token whose expiry time is the same or later",
   TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows the last use of each token",
   WEBHOOK_NOT_FOUND: "ugs webhook list shows all webhooks",
   TOO_MANY_WEBHOOKS: "ugs webhook list shows all webhooks; delete unused webhooks",
@@ -62,7 +64,7 @@ const HINTS: { readonly [reason: string]: string } = {
   OVERLOADED: "try again later; nothing was done",
   RATE_LIMITED: "try again later; nothing was done",
   TOO_FEW_REPLICAS:
-    "the change was made, but a failover may lose it: check after a failover, and repeat the change if it is missing",
+    "the change was made, but a failover may lose the change: after a failover, check, and repeat a lost change",
   RECORD_UNREADABLE: "ask the operator of the service to check TOKEN_KEYS and the stored data",
   INTERNAL: "ask the operator of the service to find the request id in the log of the service",
 };
@@ -146,7 +148,7 @@ function unanswered(error: ConnectError, connection: Connection, { mayRepeat, ti
     : `a proxy responded: ${error.rawMessage || codeToString(error.code)}`;
   return new Failure(`${where} is not the User Group Service, or ${what}`, {
     exitCode: EXIT.unavailable,
-    hint: `check the URL, its path, and the proxies${isUnknown ? "; a service older than this ugs lacks the newest calls" : ""}`,
+    hint: `check the URL, its path, and the proxies${isUnknown ? "; if the service is older than this ugs, the service may lack this call" : ""}`,
     requestId,
     ...(OF_PROXIES.has(error.code) && { outcome }),
     cause: error,
@@ -160,7 +162,8 @@ function unanswered(error: ConnectError, connection: Connection, { mayRepeat, ti
 const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, Code.Internal]);
 
 /**
- * Explains why the connection of a call failed or broke. Returns undefined if the call failed for another reason.
+ * Explains why `ugs` could not connect, or why the connection broke during a call. Returns undefined if the call failed
+ * for another reason.
  *
  * @param unusedProxy see `unusedProxyOf`
  */
@@ -181,5 +184,5 @@ export function unreachable(url: URL, error: unknown, unusedProxy: string | unde
 const TLS_HINTS: TlsHints = {
   otherName: "use the name in the certificate as the host of the URL, or give --server-name NAME",
   clientCertificate: "give --cert-file FILE and --key-file FILE, signed by a CA that the service trusts",
-  authority: "give --ca-file FILE with the certificate of that CA in PEM",
+  authority: "give --ca-file FILE with the certificate of this CA, in PEM",
 };

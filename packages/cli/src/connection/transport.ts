@@ -18,8 +18,9 @@ export interface TransportOptions {
   /** Whether to retry failed calls that are safe to repeat. Default: yes. */
   readonly isRetrying?: boolean;
   /**
-   * Whether to send JSON. Transfers send JSON, because protobuf-es drops a leading U+FEFF from the strings of binary
-   * messages. Other calls send binary messages, because a server that is not the service can answer with any JSON.
+   * Whether to send JSON. Default: no. Imports and exports send JSON, because protobuf-es drops a leading U+FEFF from
+   * the strings of binary messages. Other calls send binary messages: if the URL is wrong, the JSON of another server
+   * could pass for a response of the service.
    */
   readonly isJson?: boolean;
 }
@@ -64,7 +65,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
   };
 }
 
-/** Returns whether a method only reads. GetUserGroup creates a missing group. */
+/** Returns whether a method only reads. GetUserGroup is not such a method, because it creates a missing group. */
 function onlyReads({ name }: DescMethod): boolean {
   return /^(Export|Get|List|Lookup|Resolve)/.test(name) && name !== "GetUserGroup";
 }

@@ -10,8 +10,8 @@ import { type Column, Table } from "./table.ts";
 export interface Secret {
   readonly token: string;
   /**
-   * The start of a note, such as `Created the user group a. Its token`. `Output` completes the note. For example,
-   * `Output` appends ` is written to FILE.`.
+   * The start of a note, such as `Created the user group a. Its token`. `Output` appends the end of the note, such as
+   * ` is written to FILE.`.
    */
   readonly sentence: string;
   /** Advice for the user if the credential cannot be written. */
@@ -36,7 +36,7 @@ export class Output {
   }
 
   /**
-   * Writes a list page by page, as a table. If `--json` is set, writes one message per line.
+   * Writes a list page by page, as a table. If `--json` is set, writes each message as one line of JSON.
    *
    * @returns whether the list has items
    */
@@ -71,8 +71,8 @@ export class Output {
   }
 
   /**
-   * Writes a resource. Writes one fact per line: `first`, and then the facts of the message. If `--json` is set, writes
-   * only the message.
+   * Writes a resource, one label and value per line: first the lines of `first`, then the fields of the message. If
+   * `--json` is set, writes only the message.
    */
   async record<S extends DescMessage>(schema: S, message: MessageShape<S>, first: readonly Fact[] = []): Promise<void> {
     if (this.isJson) return this.message(schema, message);
@@ -86,7 +86,7 @@ export class Output {
   }
 
   /**
-   * Writes a line to standard output.
+   * Writes a line to standard output. If standard output is a terminal, escapes unsafe characters.
    *
    * @throws OutputClosed if the reader has closed the pipe
    * @throws Error if the system cannot write the line, for example because the disk is full
@@ -95,14 +95,14 @@ export class Output {
     return this.text(`${text}\n`);
   }
 
-  /** Like `line`, but adds no line break. If standard output is a terminal, escapes unsafe characters. */
+  /** Like `line`, but adds no line break. */
   text(text: string): Promise<void> {
     return write(this.#shell.stdout, this.isTerminal ? printableLines(text) : text);
   }
 
   /**
-   * Writes a line. If standard output is a terminal, the line is bold, unless NO_COLOR is set (https://no-color.org) or
-   * TERM is `dumb`.
+   * Writes a line. On a terminal, the line is bold. If NO_COLOR is set (https://no-color.org) or TERM is `dumb`, the
+   * line is not bold.
    */
   heading(text: string): Promise<void> {
     const { NO_COLOR = "", TERM } = this.#shell.env;
@@ -145,7 +145,7 @@ function lostFailure(problem: string, hint: string, cause: unknown): Failure {
   return new Failure(`${problem}: the secret is lost`, { exitCode: EXIT.failed, hint, cause });
 }
 
-/** Writes to a stream. Waits for the write, so that `ugs` does not read pages faster than it writes pages. */
+/** Writes to a stream, and waits for the write, so that `ugs` reads a page only after it has written the last page. */
 function write(stream: Writable, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {

@@ -34,7 +34,7 @@ const GAP = "  ";
 const ELLIPSIS = "…";
 const NARROWEST = 8;
 
-/** Formats a table page by page. A column is as wide as the widest cell so far, unless the terminal is too narrow. */
+/** Formats a table page by page. A column is as wide as its widest cell so far, or narrower to fit the terminal. */
 export class Table<T> {
   readonly #columns: readonly Column<T>[];
   /** The width of the terminal. If undefined, no column is shortened. */
@@ -58,7 +58,7 @@ export class Table<T> {
     return cells.map((row) => line(row, widths));
   }
 
-  /** Shortens the widest `isFree` column repeatedly, then the widest of all columns, until a line fits. */
+  /** Until a line fits, shortens the widest `isFree` column cell by cell, and then the widest of all columns. */
   #fit(widths: number[]): number[] {
     if (this.#width === undefined) return widths;
     const gaps = GAP.length * (widths.length - 1);

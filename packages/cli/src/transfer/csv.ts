@@ -12,8 +12,8 @@ import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LO
  * CSV by RFC 4180, in UTF-8. An empty cell is an unset field. A quoted empty cell is an empty text, as in PostgreSQL's
  * COPY. Fields that are objects are JSON.
  *
- * A surplus quote would turn the rest of the file into one record. To prevent this, only the first line of a malformed
- * record is rejected, and reading continues with the second line.
+ * A surplus quote could make the rest of the file one malformed record. For this reason, only the first line of a
+ * malformed record is rejected, and reading continues with the second line.
  */
 
 /** A cell is undefined if the field is not set. */
@@ -36,7 +36,7 @@ export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: C
     if (cells) {
       yield { line, raw, ...contentOf(() => rowOf(cells, columns)) };
     } else {
-      // If a quote is not closed, this quote is most likely in the first line. Read the other lines again as records.
+      // An unclosed quote is most likely in the first line. Read the other lines again as records.
       left.unshift(...taken.slice(1));
       const problem = isTooLong ? TOO_LONG : textOf(first.bytes) === undefined ? "is not UTF-8" : NOT_CSV;
       yield { line, raw: isTooLong ? undefined : first.bytes, problem };
@@ -70,7 +70,7 @@ function quotedWhereNeeded(value: string) {
 
 /** Parses the heading: the line with the names of the columns. @throws Failure if the line is not valid */
 export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOptions): Columns {
-  const refuse = (problem: string, hint: string) => usageFailure(`the CSV's line ${number} ${problem}`, hint);
+  const refuse = (problem: string, hint: string) => usageFailure(`line ${number} of the CSV input ${problem}`, hint);
   const text = textOf(bytes);
   if (text === undefined) throw refuse("is not UTF-8", "save the file as UTF-8");
   const names = cellsOf(text)?.map((name) => name ?? "");

@@ -76,7 +76,7 @@ export class ExploClient {
     try {
       const response = await fetch(target, {
         headers: { "explo-authorization": `Token ${token}`, accept: "application/json" },
-        // A redirect would send the token to another host.
+        // If fetch followed a redirect, it could send the token to another host.
         redirect: "manual",
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
@@ -122,7 +122,7 @@ async function bodyOf(response: Response, url: URL): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** @throws Failure if the response is not a page. If `mayWait` is false, a retry after a rate limit does not help */
+/** @param mayWait whether to retry a request that was rate limited @throws Failure if the response is not a page */
 function pageOf({ status, headers, text }: ExploResponse, url: URL, mayWait: boolean): ExploPage {
   const where = urlText({ url });
   if (status === 401 || status === 403) {
@@ -152,7 +152,7 @@ function pageOf({ status, headers, text }: ExploResponse, url: URL, mayWait: boo
   return { customers, total: typeof total === "number" ? total : undefined };
 }
 
-/** Creates the failure of a request. @param cause set if a retry may help, see `Patience` */
+/** Creates the failure of a request. @param cause a `ConnectError` if a retry may help, see `Patience` */
 function failed(message: string, hint: string, cause?: ConnectError): Failure {
   return new Failure(message, { exitCode: EXIT.unavailable, hint, cause });
 }

@@ -44,8 +44,8 @@ const MAX_PASSES = 5;
 
 /**
  * Reads the list page by page, and yields each customer once. A pass reads all pages. If a customer is added or removed
- * during a pass, other customers move to other pages, and the pass may miss a customer. For this reason, the list is
- * read again until a pass has found that no customer has moved. There are at most `MAX_PASSES` passes.
+ * during a pass, other customers move to other pages, and the pass may miss a customer. For this reason, passes repeat
+ * until no customer has moved during a pass. There are at most `MAX_PASSES` passes.
  */
 function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
@@ -117,7 +117,7 @@ function rowOf(customer: unknown, isInherited: boolean) {
   const content = contentOf(() => {
     if (!isObject(customer)) throw new BadRow("is not a customer");
     if (typeof token !== "string" || token === "") throw new BadRow("token: is missing");
-    // Drops the undefined fields.
+    // `JSON.stringify` has dropped the undefined fields.
     return JSON.parse(text) as typeof fields;
   });
   return {

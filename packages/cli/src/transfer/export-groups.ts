@@ -41,7 +41,7 @@ export async function exportGroups(session: Session, path: string | undefined, f
   const { out } = session;
   const file = path === "-" ? undefined : path;
   if (file === undefined && flags.includeTokens && out.isTerminal)
-    throw usageFailure("a terminal must not show the tokens", "give a file: only the owner can read this file");
+    throw usageFailure("a terminal must not show the tokens", "give a file, which ugs makes readable only for you");
   const format = flags.format ?? (file === undefined ? undefined : formatOf(file)) ?? "jsonl";
   const target = await openTarget(session, environmentOf(session, flags), "exported");
   const output = file === undefined ? undefined : new OutputFile(file, flags.force === true);

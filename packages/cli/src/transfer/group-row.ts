@@ -18,7 +18,7 @@ export const COLUMNS: readonly string[] = FIELDS.map(({ name }) => name);
 /** The values of a group in a file, by column. A value is null if the field is not set. */
 export type Row = { readonly [column: string]: unknown };
 
-/** The error for a row that is not a valid group. Its message is the reason. */
+/** The error for a row that is not a valid group. The message is the reason. */
 export class BadRow extends Error {}
 
 /** Returns the column with a name in snake case or camel case. Returns undefined if no column has the name. */
@@ -32,7 +32,7 @@ export function groupOf(row: Row): ImportedUserGroup {
   if ((row["provided_id"] ?? undefined) === undefined) throw new BadRow("provided_id: is missing");
   const group = parsed(row);
   if (group) return group;
-  // The error of protobuf-es may quote the value, and the value may be a token.
+  // Do not show the error of protobuf-es, because it may quote the value, which may be a token.
   const bad = FIELDS.find(({ name }) => name in row && !parsed({ [name]: row[name] })) as DescField;
   throw new BadRow(`${bad.name}: must be ${formOf(bad)}`);
 }
@@ -76,7 +76,7 @@ export function rowOf(group: UserGroup, hasToken: boolean): JsonObject {
 }
 
 function exported(field: DescField, value: unknown): unknown {
-  // `JSON.stringify` drops an undefined value.
+  // If the value is undefined, `JSON.stringify` drops the field.
   if (field.message && isConverted(field)) return value && toJson(field.message, value as never);
   if (field.fieldKind !== "map") return value ?? null;
   return Object.fromEntries(Object.entries(value as object).sort(([a], [b]) => (a < b ? -1 : 1)));

@@ -5,8 +5,8 @@ import { ignoreMissing, writing } from "../files.ts";
 const RESTART = "give --restart to start again";
 
 /**
- * A file to which a run appends. If the run is interrupted, a later run can continue the file. Only the owner can read
- * the file.
+ * A file to which `ugs` appends. If `ugs` is interrupted, a later run of `ugs` can continue the file. Only the owner can
+ * read the file.
  */
 export class GrowingFile {
   readonly path: string;
@@ -25,9 +25,10 @@ export class GrowingFile {
   }
 
   /**
-   * Opens the file of an earlier run, and cuts the file to a length in bytes.
+   * Opens the file of an earlier run, and truncates the file.
    *
-   * @throws Failure if the file does not exist, or if the file is shorter than this length
+   * @param bytes the length after the truncation, in bytes
+   * @throws Failure if the file does not exist, or is shorter than `bytes`
    */
   async continueAt(bytes: number): Promise<void> {
     await this.writing(async () => {
@@ -35,7 +36,7 @@ export class GrowingFile {
       if (!this.#file) throw usageFailure(`${this.path} of the unfinished run does not exist`, RESTART);
       await this.#file.chmod(0o600);
       const { size } = await this.#file.stat();
-      if (size < bytes) throw usageFailure(`${this.path} is shorter than before`, RESTART);
+      if (size < bytes) throw usageFailure(`${this.path} is shorter than at the end of the unfinished run`, RESTART);
       await this.#file.truncate(bytes);
     });
     this.#bytes = bytes;

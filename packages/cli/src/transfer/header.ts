@@ -28,7 +28,7 @@ export function isSkipped({ bytes, isTooLong }: Line): boolean {
   return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);
 }
 
-/** Reads the header, blank lines and remarks. @returns these lines, and the first line after them */
+/** Reads the header, and skips blank lines and remarks. @returns the header, its text, and the first line after it */
 export async function readHeader(lines: AsyncIterator<Line, undefined>) {
   let header: FileHeader | undefined;
   const firstLines: string[] = [];

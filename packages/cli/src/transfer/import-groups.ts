@@ -87,8 +87,7 @@ export async function importGroups(session: Session, file: string | undefined, f
           }
           await rejects?.add(done);
           const rejectsBytes = rejects?.bytes ?? 0;
-          // If no group has been rejected yet, a run that continues the import may use another file for rejected
-          // groups.
+          // If no group has been rejected yet, a later run may continue the import with another `--rejects` file.
           const bound = rejectsBytes === 0 ? { ...binding, rejects: undefined } : binding;
           await state?.note({ binding: bound, records, counts, rejectsBytes });
           progress.show({ groups: records - skip, fraction: source.fraction() });
@@ -101,7 +100,9 @@ export async function importGroups(session: Session, file: string | undefined, f
     };
 
     const run = () => (state ? state.run({ binding, isRestart: flags.restart === true }, transfer) : transfer());
-    const continuation = state ? CONTINUE : "run the same command again; the run skips finished groups";
+    const continuation = state
+      ? CONTINUE
+      : "run the same command again; the import starts again, and creates no group twice";
     const summary = await continuable(session, target, continuation, run);
     for (const warning of source.warnings?.() ?? []) out.note(`warning: ${warning}`);
     if (flags.verify) {
@@ -136,7 +137,7 @@ function tooMany(rejected: number, most: number, rejects: RejectsFile | undefine
   const where = rejects ? `${rejects.path} has the reasons` : "--rejects FILE writes the reasons";
   return new Failure(`${rejectedText(rejected)}, more than ${most}`, {
     exitCode: EXIT.incomplete,
-    hint: `${where}; run the same command with a higher --max-rejects to continue`,
+    hint: `${where}; to continue, run the same command with a higher --max-rejects`,
   });
 }
 
@@ -163,8 +164,8 @@ function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }
 }
 
 /**
- * Formats the settings that must not change during an import. If a later run continues the import, the later run must
- * have the same settings.
+ * Formats the settings that must not change during an import. A later run must have the same settings to continue the
+ * import.
  */
 function settingsText(flags: ImportFlags, { snapshotTime }: ImportSettings): string {
   const { upsert = false, replaceNewerTokens = false, previousTokenTtl = "", ignoreUnknown = false, format } = flags;
@@ -186,7 +187,7 @@ function maxRejectsOf(text: string): number {
   return Number(text);
 }
 
-/** Returns the file of rejected groups. If the run changes nothing, returns undefined unless `--rejects` is set. */
+/** Returns the file for rejected groups. Undefined if the run changes nothing and `--rejects` is not set. */
 function rejectsFile(
   file: string | undefined,
   { rejects }: ImportFlags,

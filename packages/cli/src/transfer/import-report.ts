@@ -40,33 +40,36 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
       if (out.isJson && isReported)
         await out.line(jsonLine({ line: record.line, providedId, result: fate, changedFields, reason }));
       if (out.isJson || !((fate === "rejected" && !hasFile) || (verify && isReported))) return;
-      const what = reason ?? (fate === "created" ? "is missing here" : `differs: ${differing(result)}`);
+      const what = reason ?? (fate === "created" ? "is missing in the service" : `differs: ${differing(result)}`);
       const where = providedId === undefined ? `line ${record.line}` : JSON.stringify(providedId);
       note(`${where}: ${what}`);
     },
 
     async onlyHere(providedId: string): Promise<void> {
       if (out.isJson) await out.line(jsonLine({ providedId, result: "onlyHere" }));
-      else note(`${JSON.stringify(providedId)}: is only here`);
+      else note(`${JSON.stringify(providedId)}: is only in the service`);
     },
   };
 }
 
 /** The differences that remain after an import, by the result for the group. */
-const KEPT: { readonly [fate in Fate]?: string } = { tokenNewer: "token (newer here)", suspended: "suspended here" };
+const KEPT: { readonly [fate in Fate]?: string } = {
+  tokenNewer: "token (newer in the service)",
+  suspended: "suspended in the service",
+};
 
 function differing({ fate, changedFields }: Done["result"]): string {
   return [...changedFields, ...(KEPT[fate] ? [KEPT[fate]] : [])].join(", ");
 }
 
 const WORDS: { readonly [fate in keyof Counts]-?: readonly [done: string, would: string, verified: string] } = {
-  created: ["created", "would be created", "missing here"],
+  created: ["created", "would be created", "missing in the service"],
   updated: ["updated", "would be updated", "different"],
   unchanged: ["unchanged", "would stay unchanged", "equal"],
-  tokenNewer: ["kept a newer token", "would keep a newer token", "with a newer token here"],
-  suspended: ["SUSPENDED, and stay so", "would stay SUSPENDED", "SUSPENDED here"],
+  tokenNewer: ["kept a newer token", "would keep a newer token", "with a newer token in the service"],
+  suspended: ["stayed SUSPENDED", "would stay SUSPENDED", "SUSPENDED in the service"],
   rejected: ["rejected", "would be rejected", "that cannot be imported"],
-  onlyHere: ["", "", "only here"],
+  onlyHere: ["", "", "only in the service"],
 };
 
 /** Reports the result. @throws Failure if groups were rejected, or if the input and the service differ */
@@ -103,7 +106,7 @@ export async function report(
   if (changed !== undefined)
     throw new Failure(`${changed} changed during the import`, {
       exitCode: EXIT.incomplete,
-      hint: "run the same command again when no program writes to the file; the run skips imported groups",
+      hint: "run the same command again when no program writes to the file; groups that are already imported stay unchanged",
     });
   if (flags.verify) {
     const differ = Object.values(counts).reduce((sum, number) => sum + number, 0) - counts.unchanged;

@@ -15,7 +15,7 @@ export interface Done {
   readonly result: GroupResult;
 }
 
-/** Consecutive records in one request. */
+/** Consecutive records that one request sends. */
 interface Chunk {
   readonly done: Promise<readonly Done[]>;
   /** The number of records of the source up to the end of the chunk, including skipped records. */
@@ -70,7 +70,7 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
         if (record.group?.token !== undefined && !options.settings.snapshotTime)
           throw usageFailure(
             `the group at line ${record.line} has a token, and the snapshot time is unknown`,
-            "give --snapshot-time TIME: when the tokens were read, or earlier, such as 2026-01-31T08:00:00Z",
+            "give --snapshot-time TIME: the time at which the tokens were read, or an earlier time, such as 2026-01-31T08:00:00Z",
           );
         bytes += size;
         records.push(record);

@@ -9,7 +9,7 @@ import { readJsonLines } from "./jsonl.ts";
 import { linesOf } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
 
-/** The number of bytes at the start and at the end of a file that identify the file. */
+/** `identityOf` reads this many bytes at the start and at the end of a file. */
 const END_BYTES = 64 * 1024;
 
 /**
@@ -30,8 +30,8 @@ export async function openInputFile(
     const stat = await file.stat();
     if (stat.isDirectory()) throw usageFailure(`cannot read ${path}: it is a directory`);
     const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
-    // Read only the bytes that the file has now. If another program appends to the file, the last line may be
-    // incomplete. A pipe has no positions, so this limit is only set for a file.
+    // If another program appends to the file during the import, the last line may be incomplete. For this reason, read
+    // only the bytes that the file has now. A pipe has no positions, and thus no such limit.
     const part = stat.isFile() && { start: 0, end: Math.max(0, stat.size - 1) };
     const stream = file.createReadStream({ autoClose: false, ...part });
     return {

@@ -25,7 +25,7 @@ export class OutputFile extends GrowingFile {
   async begin(bytes: number): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     if (bytes > 0) return this.continueAt(bytes);
-    // Delete an existing file. The file may be a link, or other users may be able to read the file.
+    // Do not write to an existing file, because it may be a link, or readable by other users.
     await this.writing(() => rm(this.path, { force: true }));
   }
 

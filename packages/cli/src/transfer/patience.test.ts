@@ -27,7 +27,7 @@ afterEach(() => void vi.restoreAllMocks());
 describe("Patience", () => {
   it("gives up after five minutes without a success; delays that the service requests do not count", async () => {
     const pauses: [number, string][] = [];
-    // Only the pauses take time. Each pause is a little longer than requested, as on a busy machine.
+    // The fake clock advances only during pauses. Each pause is a little longer than requested, as on a busy machine.
     let now = 0;
     vi.spyOn(performance, "now").mockImplementation(() => now);
     vi.spyOn(timers, "setTimeout").mockResolvedValue(undefined);
@@ -55,7 +55,7 @@ describe("Patience", () => {
     [Code.InvalidArgument, "VALIDATION_FAILED"],
     [Code.ResourceExhausted, "ENVIRONMENT_FULL"],
     [Code.Unimplemented, ""],
-  ])("does not retry after an error that a retry cannot remove: %i %s", async (code, reason) => {
+  ])("does not retry a call that fails with a permanent error: code %i, reason %s", async (code, reason) => {
     let calls = 0;
     const error = failing(code, reason);
     const call = () => {
@@ -66,7 +66,7 @@ describe("Patience", () => {
     expect(calls).toBe(1);
   });
 
-  it("ends its pause when the run is interrupted", async () => {
+  it("ends its pause as soon as the signal aborts", async () => {
     const controller = new AbortController();
     const interrupted = new Interrupted();
     const onPause = () => controller.abort(interrupted);

@@ -4,7 +4,7 @@ import { Progress } from "./progress.ts";
 
 afterEach(() => void vi.restoreAllMocks());
 
-/** Creates a `Progress`; the transfer has 1,000 groups. `at` sets the clock in seconds, and returns the new output. */
+/** Creates a `Progress` for 1,000 groups. `at` sets the clock (seconds), shows a position, and returns the output. */
 function newProgress(isTTY: boolean, columns = 60) {
   const clock = { seconds: 100 };
   vi.spyOn(performance, "now").mockImplementation(() => clock.seconds * 1000);
@@ -36,7 +36,7 @@ it("Progress writes a line with the rate and the remaining time every ten second
   expect(stream.read()).toBe(null);
 });
 
-it("Progress updates one line on a terminal five times a second, cuts it to the width of the terminal, and removes it", () => {
+it("Progress on a terminal updates a line at most five times a second, cuts the line to the width, and clears the line", () => {
   const { progress, stream, at } = newProgress(true);
   expect([at(0, 0), at(0.1, 1), at(0.2, 2), at(0.3, 3)]).toEqual(["", "", "\rimported 2 groups, 10/s, 0 %", ""]);
   expect(at(4, 100)).toBe("\rimported 100 groups, 25/s, 10 %, 36 s left");

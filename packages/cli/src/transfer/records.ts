@@ -10,7 +10,7 @@ export interface GroupRecord {
   readonly raw: Buffer | undefined;
   /** Undefined if the record is not a group. */
   readonly group?: ImportedUserGroup;
-  /** The reason for which the record is not a group. */
+  /** The reason why the record is not a group. */
   readonly problem?: string;
 }
 
@@ -27,7 +27,7 @@ export interface GroupSource {
   readonly identity?: string | undefined;
   /** Returns the part of the input that has been read, from 0 to 1. Returns undefined if the size is unknown. */
   readonly fraction: () => number | undefined;
-  /** Returns the warnings about the input. Call this after the last record. */
+  /** Returns the warnings about the input. Call this method after the last record. */
   readonly warnings?: () => readonly string[];
   /** Returns whether the file has changed since it was opened. */
   readonly hasChanged?: () => Promise<boolean>;

@@ -26,7 +26,7 @@ const AT_ONCE = 8;
 
 const MAX_NAMED = 10;
 
-/** Revokes the tokens of all selected groups. To continue an interrupted run, pass the `before` of this run. */
+/** Revokes the tokens of all selected groups. To continue an interrupted run, pass its `before` again. */
 export async function revokeGroups(session: Session, given: Revocations): Promise<void> {
   const { shell, out } = session;
   const { prefix = "", grace } = given;
@@ -42,8 +42,8 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
 
   /**
    * Returns whether a group has a valid token that may be older than `before`. The service does not store the creation
-   * time of a token in its grace period, so such a token counts as older. But if the grace period ends within `grace`
-   * from now, ignores this token, because an interrupted run may have started the grace period.
+   * time of a token in its grace period, so such a token counts as older. But a token whose grace period ends within
+   * `grace` from now does not count, because an interrupted run may have started this grace period.
    */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||

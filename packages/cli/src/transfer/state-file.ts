@@ -5,7 +5,7 @@ import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { ignoreMissing, reading, writeAtomically } from "../files.ts";
 import { parsedJson } from "../json.ts";
 
-/** The input, destination and options of a transfer. Only a run with the same binding can continue the transfer. */
+/** The input, destination and options of a transfer. Only a run with an equal binding can continue the transfer. */
 export type Binding = { readonly [difference in keyof typeof DIFFERENCES]?: string | undefined };
 
 /** Texts for the differences between the bindings of two runs. */
@@ -22,7 +22,7 @@ interface State {
 }
 
 /**
- * A file that contains the state of an unfinished transfer. A later process can continue the transfer from this state.
+ * A file with the state of an unfinished transfer (an import or an export). A later run can continue the transfer.
  * The file belongs to the last run that claimed it. If two runs use the file at the same time, the earlier run stops.
  */
 export class StateFile<T extends State> {
@@ -38,8 +38,8 @@ export class StateFile<T extends State> {
   }
 
   /**
-   * Claims the file and runs a transfer. Then deletes the file, unless the transfer is unfinished or another run has
-   * claimed the file.
+   * Claims the file and runs a transfer. If the transfer finishes, and no other run has claimed the file, deletes the
+   * file.
    *
    * @param transfer receives the state of the unfinished transfer. Receives undefined if there is no unfinished
    *   transfer, or if `isRestart` is set
