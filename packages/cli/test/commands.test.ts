@@ -52,7 +52,7 @@ describe("ugs", () => {
     }
   });
 
-  it("suspends a user group, shows its state but not its token, and resumes it", async () => {
+  it("suspends a user group, shows its state but not its token, and resumes the group", async () => {
     const { admin } = await newEnvironment();
     const { stdout: token } = await admin("group create acme --expire-time 30d");
     const suspended = await admin("group suspend acme --reason unpaid --message Sorry. --until 7d");

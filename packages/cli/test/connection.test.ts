@@ -14,7 +14,7 @@ describe("ugs with a service", () => {
   const server = suiteServer({ env: ADMIN_ENV });
   const env = () => asRoot(server);
 
-  it("whoami shows the owner of the token", async () => {
+  it("whoami shows the name, role and environment of the token", async () => {
     const { code, stdout, stderr } = await ugsBuilt(["whoami"], { env: env() });
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout).toMatch(new RegExp(`^service +${server.url}\nAPI token +root\n`));
@@ -26,7 +26,7 @@ describe("ugs with a service", () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ role: "manage", environment: { name: server.environment } });
   });
 
-  it("lists all environments, or as many as `--limit` allows, as a table or as JSON", async () => {
+  it("lists all environments, or at most `--limit` environments, as a table or as JSON", async () => {
     const table = await ugs(["env", "list"], { env: env() });
     const [head = "", ...rows] = linesIn(table.stdout);
     expect(head).toMatch(/^ENVIRONMENT +CREATED +BEING DELETED SINCE$/);
@@ -98,7 +98,7 @@ describe("ugs with a TLS service", () => {
   });
 });
 
-describe("ugs with the settings of a local service", () => {
+describe("ugs ping --local", () => {
   const { ca, server } = inject("certificates");
   const tls = { TLS_CERT_FILE: server.certFile, TLS_KEY_FILE: server.keyFile };
   const mutual = { ...tls, TLS_CLIENT_CA_FILE: ca.certFile };
@@ -124,7 +124,7 @@ describe("ugs with the settings of a local service", () => {
     for (const [env, code, words] of [
       [{ PORT: String(await freePort()) }, 6, /ECONNREFUSED\n.*METRICS_PORT/],
       [{ PORT: portOf(servers.tls.url) }, 6, /does not respond/],
-      [{ ...mutual, PORT: portOf(servers.mutual.url) }, 6, /METRICS_PORT.*client certificate/],
+      [{ ...mutual, PORT: portOf(servers.mutual.url) }, 6, /client certificate.*METRICS_PORT/],
       [{ PORT: "0" }, 2, /PORT must be a port number/],
       [{ METRICS_PORT: "x" }, 2, /METRICS_PORT must be a port number/],
     ] as const) {
@@ -141,7 +141,7 @@ describe("ugs with the settings of a local service", () => {
     expect([code, stderr]).toEqual([6, expect.stringContaining("is not ready: reads fail")]);
   });
 
-  it("reports that only changes fail", async () => {
+  it("reports with --changes that the service is ready only for reads", async () => {
     const full = createServer(
       ({ url }, response) => void response.writeHead(url === "/readyz?changes" ? 503 : 200).end(),
     );

@@ -60,7 +60,7 @@ async function newFailing(failures: (ConnectError | "break" | "succeed")[] = [])
 }
 
 const unknown = () => failing(Code.Unavailable, "STORE_UNAVAILABLE", "unknown");
-/** Creates a refusal with a `Retry-After`. A refused call has changed nothing. */
+/** Creates the error of a call that the service refused before any change. The client may retry immediately. */
 const later = (reason: string) => {
   const error = failing(Code.ResourceExhausted, reason);
   error.metadata.set("retry-after", "0");
@@ -87,7 +87,7 @@ describe("a failed call", () => {
     await Promise.all(runs);
   });
 
-  it("does not report that nothing was changed if an earlier attempt may have made the change", async () => {
+  it("is not reported as 'nothing was changed' if an earlier attempt may have made the change", async () => {
     for (const first of [unknown(), "break" as const]) {
       const { run } = await newFailing([first, ...Array.from({ length: 99 }, notMade)]);
       const { code, stderr, calls } = await run("group rotate g --timeout 2s");
@@ -121,7 +121,7 @@ describe("a failed call", () => {
     });
   });
 
-  it("is reported as a possible change if the user interrupts it", async () => {
+  it("is reported as a possible change if the user interrupts it, unlike a call that only reads", async () => {
     const silent = createServer(() => {});
     const env = { UGS_URL: await newListener(silent), UGS_TOKEN: "a-token" };
     for (const [args, words] of [
@@ -143,7 +143,7 @@ describe("a failed call", () => {
     expect(stderr).not.toContain("may have been made");
   });
 
-  it("is reported with the request id that makes a repetition safe", async () => {
+  it("is reported with the --request-id that makes a repetition safe", async () => {
     const { run, requestIds } = await newFailing(Array.from({ length: 8 }, unknown));
     const { code, stderr } = await run("group rotate g");
     expect([code, stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
@@ -151,7 +151,7 @@ describe("a failed call", () => {
     expect([revoked.code, revoked.stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
   });
 
-  it("is reported with one instruction if the service changed nothing", async () => {
+  it("is reported with only the hint to try again if the service changed nothing", async () => {
     for (const args of ["group rotate g", "group revoke g --yes"]) {
       const { run } = await newFailing(Array.from({ length: 4 }, notMade));
       const { code, stderr } = await run(args);
@@ -160,14 +160,14 @@ describe("a failed call", () => {
     }
   });
 
-  it("is not reported as a change if it only reads", async () => {
+  it("is reported without 'nothing was changed' if it only reads", async () => {
     const { run } = await newFailing(Array.from({ length: 4 }, notMade));
     const { code, stderr } = await run("group list");
     expect([code, stderr]).toEqual([6, expect.stringContaining("  try again\n")]);
     expect(stderr).not.toContain("nothing was changed");
   });
 
-  it("is reported with its request id, and with a hint if the service changed nothing", async () => {
+  it("is reported with its request id, and with a hint for its reason", async () => {
     const { run } = await newFailing(Array.from({ length: 4 }, notMade));
     expect(await run("group delete g --yes")).toMatchObject({
       code: 6,
@@ -186,7 +186,7 @@ describe("a failed call", () => {
   });
 });
 
-it("env delete repeats the call until the environment is deleted, or until a later call no longer finds it", async () => {
+it("env delete repeats the call until the environment is deleted, or until a repeated call returns not_found", async () => {
   const late = failing(Code.NotFound, "ENVIRONMENT_NOT_FOUND");
   const steps = await newFailing(["succeed", "succeed", late]);
   expect(await steps.run("env delete e --force --yes")).toMatchObject({
@@ -198,7 +198,7 @@ it("env delete repeats the call until the environment is deleted, or until a lat
   expect(await never.run("env delete e --force --yes")).toMatchObject({ code: 3, calls: 1 });
 });
 
-it("ping exits with 6 if the service is not ready, and with 0 if only liveness is checked", async () => {
+it("ping exits with 6 if the service is not ready, but ping --live exits with 0", async () => {
   const { run, url } = await newFailing();
   expect(await run("ping")).toMatchObject({ code: 6, stdout: "", stderr: expect.stringContaining("is not ready") });
   expect(await run("ping --live")).toMatchObject({

@@ -31,9 +31,13 @@ describe("ugs import", () => {
   it.each([
     ["x.json", '[{"provided_id":"a"}]', /is a JSON array, not JSON Lines\n {2}.*jq -c/],
     ["x.csv.gz", gzipSync("provided_id\na\n"), /is compressed\n.*gunzip -c FILE \| ugs import -/],
-    ["x.csv", Buffer.from("\ufeffprovided_id\na\n", "utf16le"), /line 1 is not UTF-8\n {2}save the file as UTF-8/],
+    [
+      "x.csv",
+      Buffer.from("\ufeffprovided_id\na\n", "utf16le"),
+      /line 1 of the CSV input is not UTF-8\n {2}save the file as UTF-8/,
+    ],
     ["x.csv", "provided_id,name,name\na,b,c\n", /the column name twice/],
-  ])("explains what to do about %s with %j", async (name, content, words) => {
+  ])("explains what to do if the input %s contains %j", async (name, content, words) => {
     const { folder, run } = await newPlace(server);
     await writeFile(join(folder, name), content);
     const { code, stderr } = await run(["import", join(folder, name)]);

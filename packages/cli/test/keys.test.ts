@@ -97,7 +97,7 @@ describeWithRedis("ugs keys", () => {
       ["root", ["token"]],
     ]);
 
-    // The gate refuses the first call as overloaded. After that, the gate breaks a connection.
+    // The gate refuses the first call with OVERLOADED, and breaks the connection of the second call.
     const gate = await newGate(server);
     let calls = 0;
     gate.before = (call) => {

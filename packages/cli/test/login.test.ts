@@ -65,7 +65,7 @@ describe("profiles", () => {
     expect(await run("whoami --profile customer")).toMatchObject({ code: 2 });
   });
 
-  it("login prompts the user before the token or URL of a profile is replaced", async () => {
+  it("login prompts the user before it replaces the token or URL of a profile", async () => {
     const { run, fileOf, config } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const before = readFileSync(fileOf("default"), "utf8");
@@ -123,7 +123,7 @@ describe("profiles", () => {
     const { run, config } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const current = join(config, "ugs/profile");
-    // Root may read every file, so replace the file by a directory.
+    // Tests may run as root, who can read every file. A directory in place of the file is unreadable even for root.
     rmSync(current);
     mkdirSync(current);
     for (const args of ["whoami", "profile list", `whoami --url ${server.url}`, `login --url ${server.url}`]) {
@@ -135,7 +135,7 @@ describe("profiles", () => {
 
   it("ugs needs no profile if the command line and the environment contain the URL and the token", async () => {
     const { run, config } = newUser();
-    // Root may read every folder, so use a link to itself.
+    // Tests may run as root, who can read every folder. A link to itself is unreadable even for root.
     symlinkSync("ugs", join(config, "ugs"));
     const token = { UGS_TOKEN: ADMIN_TOKEN };
     const refused = await run("whoami", "", token);

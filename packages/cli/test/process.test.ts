@@ -61,7 +61,7 @@ describe("the built ugs", () => {
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringMatching(/is lost\n {2}run: ugs token rotate/)]);
   });
 
-  it("writes only the token to standard output, so that a shell can store it", async () => {
+  it("writes only the token to standard output, so that a shell can store the token", async () => {
     const file = join(newFolder(), "token");
     const { code, stdout } = await bash(
       `umask 077; ugs token create --role manage --name x > ${file} && UGS_TOKEN= UGS_ENV= ugs whoami --token-file ${file}`,

@@ -96,9 +96,9 @@ describe("ugs group revoke for many groups", () => {
     const place = await newPlace(server, GROUPS.slice(0, 2));
     const { run, gate, environment } = place;
     for (const [args, words] of [
-      [[], "give one"],
-      [["a", "--all"], "give one"],
-      [["--all", "--prefix", "a"], "give one"],
+      [[], "give exactly one"],
+      [["a", "--all"], "give exactly one"],
+      [["--all", "--prefix", "a"], "give exactly one"],
       [["--prefix", ""], "--prefix must not be empty"],
       [["a", "--before", "1h"], "--before"],
       [["--all", "--request-id", "x"], "--request-id"],

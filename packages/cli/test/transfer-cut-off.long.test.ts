@@ -14,10 +14,10 @@ import { linesIn, summaryOf, UGS } from "./support/ugs.ts";
 /** The output after Ctrl-C. If the run takes long, lines of progress come first. */
 const INTERRUPTED = /^(\w+ported .*\n)*run the same command again to continue\nugs: interrupted\n$/;
 
-describe("an interrupted ugs export", () => {
+describe("a running ugs export", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  it("resumes after the last stored page if it was killed, and explains what to do if only the state file exists", async () => {
+  it("resumes after the last stored page if it was killed, and explains what to do if its .part file is missing", async () => {
     const { gate, folder, run, start } = await newPlace(server, GROUPS);
     const [file, whole] = [join(folder, "out.jsonl"), join(folder, "whole.jsonl")];
     expect((await run(["export", whole, "--include-tokens"])).code).toBe(0);
@@ -75,7 +75,7 @@ describe("an interrupted ugs export", () => {
     expect((await run(["import", file, "--verify", "--json"])).code).toBe(0);
   });
 
-  it("stops if a later export writes the same file, and the later export completes", async () => {
+  it("stops if a later export to the same file starts, and the later export completes", async () => {
     const { gate, folder, run } = await newPlace(server, GROUPS);
     const file = join(folder, "out.jsonl");
     const held = hold(gate, "ExportUserGroups", 1);
@@ -101,7 +101,8 @@ describeWithRedis("ugs while the service's Redis is down", () => {
     const { gate, folder, run } = await newPlace(server, GROUPS);
     const file = join(folder, "out.jsonl");
     /**
-     * Stops Redis at the second call of an RPC, breaks the connection of the fifth call, and starts Redis at the sixth.
+     * Stops Redis at the second call of an RPC, and starts Redis at the sixth call. Breaks the connection of the fifth
+     * call.
      */
     const disturb = (name: string) => {
       gate.calls.length = 0;
@@ -125,7 +126,7 @@ describeWithRedis("ugs while the service's Redis is down", () => {
   });
 });
 
-describe("an interrupted ugs import", () => {
+describe("a running ugs import", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
   it("keeps its progress at Ctrl-C, explains how to resume, and resumes", async () => {
@@ -183,7 +184,7 @@ describe("an interrupted ugs import", () => {
 describe("ugs on a full disk", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  /** Runs shell lines on a disk of `kib` KiB. `ugs` is the built program, and `more` enlarges the disk. */
+  /** Runs shell lines on a disk of `kib` KiB. In a line, `ugs` runs the built program, and `more` enlarges the disk. */
   async function onDisk({ env, folder }: Place, kib: number, lines: readonly string[]): Promise<string[]> {
     const disk = newFolder();
     const script = [

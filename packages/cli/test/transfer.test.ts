@@ -72,7 +72,7 @@ const HOSTILE: readonly Row[] = [
 ];
 
 describe.each(["jsonl", "csv"])("ugs export and import in %s", (format) => {
-  it("change no byte", async () => {
+  it("change no byte of a group", async () => {
     const { folder, run, counts } = await newPlace(server);
     const { environment: copy, ...other } = await newPlace(server);
     const first = join(folder, "first.jsonl");
@@ -137,7 +137,7 @@ describe.each(["jsonl", "csv"])("ugs export and import of suspended groups in %s
     expect((await copied("dark"))?.suspension).toEqual(userGroup?.suspension);
   });
 
-  it("reject groups with an invalid state, and import the other groups", async () => {
+  it("reject groups with an invalid expiry time or suspension, and import the other groups", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "groups.jsonl");
     const rows = [

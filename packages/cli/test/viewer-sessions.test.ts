@@ -80,7 +80,7 @@ describe("viewer sessions and the keys that sign them", () => {
     const list = join(folder, "list.json");
     writeFileSync(list, "[1]");
     for (const [args, words] of [
-      [" --group acme --from-file x", "give one"],
+      [" --group acme --from-file x", "give exactly one"],
       [" --group acme --ttl soon", "--ttl must be a duration"],
       [" --group acme --ttl 59s", "ttl"],
       [" --group acme --ttl 2h", "ttl"],
@@ -137,7 +137,7 @@ describe("viewer sessions and the keys that sign them", () => {
     expect(await admin("viewer session revoke nobody --yes")).toMatchObject({ code: 3 });
   });
 
-  it("`signing-key` lists and rotates keys, and revokes all sessions after a confirmation", async () => {
+  it("`signing-key` lists and rotates keys; with `--end-sessions`, it revokes all sessions after a confirmation", async () => {
     const { env, admin } = await newEnvironment();
     const none = await admin("signing-key list");
     expect([none.code, none.stdout, none.stderr]).toEqual([0, "", expect.stringContaining("There are no keys yet")]);

@@ -19,7 +19,8 @@ export interface Gate {
   /** All calls, in the order of their arrival. */
   readonly calls: GateCall[];
   /**
-   * Runs before a call is forwarded. If `before` has answered the call, it returns true, and the call is not forwarded.
+   * Runs before the gate forwards a call. If `before` returns true, the gate does not forward the call, because `before`
+   * has answered it.
    */
   before: (call: GateCall) => unknown;
 }
@@ -35,23 +36,23 @@ export async function newGate({ url }: { readonly url: string }): Promise<Gate> 
     const message = isJson ? (JSON.parse(body.toString()) as GateCall["message"]) : {};
     const call = { rpc: incoming.url?.split("/").at(-1) ?? "", message, response };
     calls.push(call);
-    if ((await gate.before(call)) !== true) pass(`${url}${incoming.url}`, incoming, { body, response });
+    if ((await gate.before(call)) !== true) forward(`${url}${incoming.url}`, incoming, { body, response });
   });
   return Object.assign(gate, { url: await newListener(server) });
 }
 
-function pass(
+function forward(
   target: string,
   { method, headers }: IncomingMessage,
   { body, response }: { readonly body: Buffer; readonly response: ServerResponse },
 ): void {
-  const passing = request(target, { method: method ?? "POST", headers }, (answer) => {
+  const forwarded = request(target, { method: method ?? "POST", headers }, (answer) => {
     response.writeHead(answer.statusCode ?? 502, answer.headers);
     answer.pipe(response);
   });
   // The client may have disconnected.
-  passing.on("error", () => response.destroy());
-  passing.end(body);
+  forwarded.on("error", () => response.destroy());
+  forwarded.end(body);
 }
 
 /** Answers a call with an error. @param retryMs the delay before a retry, in milliseconds */

@@ -51,7 +51,7 @@ export function callsOf({ calls }: Gate, name: string): GateCall[] {
   return calls.filter(({ rpc }) => rpc === name);
 }
 
-/** Delays the calls of an RPC from the `nth` call on, until the test calls `letGo`. */
+/** Delays the `nth` call of an RPC and all later calls of this RPC, until the test calls `letGo`. */
 export function hold(gate: Gate, name: string, nth: number) {
   let letGo = () => {};
   const free = new Promise<void>((resolve) => {
@@ -63,7 +63,7 @@ export function hold(gate: Gate, name: string, nth: number) {
   return { letGo, isReached: () => callsOf(gate, name).length >= nth };
 }
 
-/** Returns the text of a file, except the first line. */
+/** Returns the text of a file without its first line. */
 export async function bodyOf(path: string): Promise<string> {
   const text = await readFile(path, "utf8");
   return text.slice(text.indexOf("\n") + 1);

@@ -60,7 +60,7 @@ export function ugsBuilt(args: readonly string[], options?: RunOptions): Promise
   return runProgram([UGS, ...args], options);
 }
 
-/** Runs a program in a separate process. Its profile folder is empty. */
+/** Runs a program in a separate process, with an empty folder of profiles. */
 export async function runProgram(
   [program = "", ...args]: readonly string[],
   { env, input = "" }: RunOptions = {},
