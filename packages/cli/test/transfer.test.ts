@@ -356,7 +356,7 @@ describe("ugs import", () => {
     const shorter = await run(["import", file]);
     expect([shorter.code, shorter.stderr]).toEqual([
       2,
-      expect.stringMatching(/shorter than before\n {2}give --restart/),
+      expect.stringMatching(/shorter than at the end of the unfinished run\n {2}give --restart/),
     ]);
 
     await writeFile(join(folder, "other"), "other");
