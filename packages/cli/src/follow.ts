@@ -13,7 +13,7 @@ interface FollowOptions extends FollowerOptions {
  * Yields the last events, the oldest first, and then each new event once. After the first read, retries while the
  * service is unavailable.
  *
- * @throws Failure if the first read fails, or if a later read fails for another reason than an unavailable service
+ * @throws Failure if the first read fails, or if a later read fails although the service is available
  * @throws AbortError if the signal aborts during the pause between two reads
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {

@@ -67,7 +67,7 @@ export function createProgram(shell: Shell): Command {
     .option("--profile <name>", "profile that `ugs login` stored (UGS_PROFILE)")
     .option(
       "--token-file <file>",
-      "file with the API token, which other users must not read (UGS_TOKEN_FILE; UGS_TOKEN contains the token itself)",
+      "file with the API token; other users must not have access to the file (UGS_TOKEN_FILE; UGS_TOKEN contains the token itself)",
     )
     .option("--ca-file <file>", "CA certificates for TLS, in PEM (UGS_CA_FILE)")
     .option("--cert-file <file>", "client certificate for TLS, in PEM (UGS_CERT_FILE)")

@@ -35,7 +35,7 @@ describe("ugs import --from-explo", () => {
     expect((await run("--verify")).code).toBe(7);
     const first = await run("--upsert");
     expect(first.stdout).toContain("46  created\n");
-    expect(first.stderr).toContain("warning: 1 groups have copies of the values of parent customers");
+    expect(first.stderr).toContain("warning: the values of parent customers are copied to 1 group");
     expect(first.code).toBe(0);
     expect(summaryOf(await run("--upsert", "--json"))).toMatchObject({ unchanged: 46, rejected: 0 });
     const equal = await run("--verify");

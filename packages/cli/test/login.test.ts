@@ -72,7 +72,10 @@ describe("profiles", () => {
     // If the profile already has this token and URL, `login` replaces nothing, and does not prompt.
     expect((await run(`login --url ${server.url}`, ADMIN_TOKEN)).code).toBe(0);
     const unasked = await run("login", server.tokens.customer);
-    expect([unasked.code, unasked.stderr]).toEqual([2, expect.stringMatching(/the profile default.*\n {2}to confirm without a terminal, give --yes/)]);
+    expect([unasked.code, unasked.stderr]).toEqual([
+      2,
+      expect.stringMatching(/the profile default.*\n {2}to confirm without a terminal, give --yes/),
+    ]);
     const env = { XDG_CONFIG_HOME: config, UGS_TOKEN: server.tokens.customer };
     const refused = await ugs(["login"], { env, keys: "no\r" });
     expect([refused.code, refused.stderr]).toEqual([

@@ -102,7 +102,7 @@ it("the documented migration from the hosted service works, in both directions",
 
   const first = await walk(load, {});
   expect(first["ugs import --upsert"]).toMatchObject({ code: 0, text: expect.stringMatching(/\n40 {2}created\n/) });
-  expect(first["ugs import --upsert"]?.text).toContain("1 groups have copies of the values of parent customers");
+  expect(first["ugs import --upsert"]?.text).toContain("the values of parent customers are copied to 1 group");
 
   const compared = await walk(compare, { "ugs viewer resolve": ["(not shown): ", `${customer(3).token}\r`] });
   expect(compared["ugs import --verify"]).toMatchObject({ code: 0, text: expect.stringMatching(/\n40 {2}equal\n/) });

@@ -46,10 +46,7 @@ export const auditCommand: DefineCommand = (audit, shell) => {
         `the maximum number of events; default: ${DEFAULT_LIMIT}, or ${DEFAULT_BEFORE} with --follow`,
       ).argParser(countOf),
     )
-    .option(
-      "-f, --follow",
-      "show the last events, oldest first, and then each new event; --limit is the number of the last events",
-    );
+    .option("-f, --follow", "show the last --limit events, oldest first, and then each new event");
   runs(audit, shell, async (session, options: Options & { readonly [option: string]: unknown }) => {
     const filter = await requestOf(session, input, inputsOf(input, FIELDS, options));
     const { admin } = await connect(session);

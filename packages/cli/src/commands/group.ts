@@ -23,7 +23,7 @@ const FIELDS: FieldInputs = Object.fromEntries(
     const [value, description] = isTimeField(field)
       ? ["<when>", "when to suspend the group: a time, a date, a duration from now such as 14d, or `never`"]
       : field.fieldKind === "map"
-        ? ["<schema=source...>", `the ${name} of the group; an update replaces all entries`]
+        ? ["<schema=source...>", `the complete ${name} of the group; replaces all existing entries`]
         : isJsonField(field)
           ? ["<json>", `the ${name} of the group: a JSON object, or a file with a JSON object`]
           : ["<text>", `the ${name} of the group`];
@@ -122,8 +122,8 @@ export const groupCommands = commandGroup("user groups", {
     "suspend a user group, or change its suspension: dashboards show nothing until the group is resumed",
     {
       fields: {
-        reason: new FieldOption("--reason <text>", "the reason for operators, at most 256 characters"),
-        message: new FieldOption("--message <text>", "the message for the page, at most 512 characters"),
+        reason: new FieldOption("--reason <text>", "the reason, for operators, at most 256 characters"),
+        message: new FieldOption("--message <text>", "the message to show in the page, at most 512 characters"),
         until: new FieldOption(
           "--until <when>",
           "when the suspension ends: a time, a date, or a duration from now such as 7d; default: the suspension lasts until `group resume`",

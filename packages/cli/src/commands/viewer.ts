@@ -31,7 +31,7 @@ const SESSIONS = commandGroup("viewer sessions", {
         ),
         viewer_id: new FieldOption(
           "--viewer <id>",
-          "the id of the viewer within the group; only sessions with such an id can be revoked per viewer",
+          "the id of the viewer within the group, needed to revoke only the sessions of this viewer",
           { isFilled: true },
         ),
         origin: new FieldOption("--origin <origin>", "the origin of the page, such as https://app.example.com"),

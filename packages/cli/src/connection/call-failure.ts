@@ -64,7 +64,7 @@ const HINTS: { readonly [reason: string]: string } = {
   OVERLOADED: "try again later; nothing was done",
   RATE_LIMITED: "try again later; nothing was done",
   TOO_FEW_REPLICAS:
-    "the change was made, but a failover may lose the change: after a failover, check, and repeat a lost change",
+    "the change was made, but a failover may lose the change: after a failover, check the change, and repeat the change if it is missing",
   RECORD_UNREADABLE: "ask the operator of the service to check TOKEN_KEYS and the stored data",
   INTERNAL: "ask the operator of the service to find the request id in the log of the service",
 };

@@ -145,7 +145,7 @@ function lostFailure(problem: string, hint: string, cause: unknown): Failure {
   return new Failure(`${problem}: the secret is lost`, { exitCode: EXIT.failed, hint, cause });
 }
 
-/** Writes to a stream, and waits for the write, so that `ugs` reads a page only after it has written the last page. */
+/** Writes to a stream, and waits for the write, so that `ugs` does not buffer many pages. */
 function write(stream: Writable, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "../../../operator/src/fields.ts";
+import { countText } from "../../../operator/src/words.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { isLoopback, parseUrl, tokenFrom, unusedProxyOf } from "../settings.ts";
 import type { Shell } from "../shell.ts";
@@ -98,7 +99,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
       ...(inherited === 0
         ? []
         : [
-            `${count(inherited)} groups have copies of the values of parent customers, because groups in this service have no parents`,
+            `the values of parent customers are copied to ${countText(inherited, "group")}, because groups in this service have no parents`,
           ]),
     ],
   };
@@ -129,7 +130,7 @@ function rowOf(customer: unknown, isInherited: boolean) {
   };
 }
 
-/** Returns `all` if the parents of the customer add values to its `own` values. Otherwise, returns `own`. */
+/** Returns `all` if the parents of a customer add values to the values `own` of the customer. Otherwise, returns `own`. */
 function withInherited(own: unknown, all: unknown): unknown {
   return isObject(all) && !isDeepStrictEqual(all, own ?? {}) ? all : own;
 }
