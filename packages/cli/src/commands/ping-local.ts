@@ -19,8 +19,8 @@ export async function checkLocally({ shell, settings }: Session, path: string) {
   const { timeoutMs } = await settings.connectionTo(url);
   const signal = AbortSignal.any([shell.signal, AbortSignal.timeout(timeoutMs)]);
   const send = url.protocol === "http:" ? requestHttp : requestHttps;
-  // The certificate is for the public name of the service, so Node cannot verify the certificate for this address. This
-  // is safe, because the request contains no secret.
+  // The certificate is for the public name of the service, so Node cannot verify the certificate for this address. The
+  // request needs no verification, because it contains no secret.
   const request = send(new URL(path, url), { rejectUnauthorized: false, signal, agent: false }).end();
   try {
     const [response] = (await once(request, "response")) as [IncomingMessage];
@@ -32,7 +32,7 @@ export async function checkLocally({ shell, settings }: Session, path: string) {
       exitCode: EXIT.unavailable,
       hint:
         shell.env["TLS_CLIENT_CA_FILE"] && !shell.env["METRICS_PORT"]
-          ? "the main port requires a client certificate: set METRICS_PORT, because that port requires none"
+          ? "the main port requires a client certificate: set METRICS_PORT, and ugs checks that port, which requires none"
           : "see the log of the service; HOST, PORT, METRICS_PORT and TLS_CERT_FILE must be the values with which the service was started",
       cause: error,
     });

@@ -19,8 +19,8 @@ export interface TransportOptions {
   readonly isRetrying?: boolean;
   /**
    * Whether to send JSON. Default: no. Imports and exports send JSON, because protobuf-es drops a leading U+FEFF from
-   * the strings of binary messages. Other calls send binary messages: if the URL is wrong, the JSON of another server
-   * could pass for a response of the service.
+   * the strings of binary messages. Other calls send binary messages, because a JSON response from a wrong URL could
+   * look like a response of the service.
    */
   readonly isJson?: boolean;
 }

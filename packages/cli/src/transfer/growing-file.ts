@@ -5,8 +5,8 @@ import { ignoreMissing, writing } from "../files.ts";
 const RESTART = "give --restart to start again";
 
 /**
- * A file to which `ugs` appends. If `ugs` is interrupted, a later run of `ugs` can continue the file. Only the owner can
- * read the file.
+ * A file to which `ugs` appends. If `ugs` is interrupted, a later run of `ugs` can continue the file. Only the owner
+ * can read the file.
  */
 export class GrowingFile {
   readonly path: string;

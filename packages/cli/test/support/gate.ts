@@ -19,8 +19,8 @@ export interface Gate {
   /** All calls, in the order of their arrival. */
   readonly calls: GateCall[];
   /**
-   * Runs before the gate forwards a call. If `before` returns true, the gate does not forward the call, because `before`
-   * has answered it.
+   * Runs before the gate forwards a call. If `before` answers the call itself, it returns true, and the gate does not
+   * forward the call.
    */
   before: (call: GateCall) => unknown;
 }
