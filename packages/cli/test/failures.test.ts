@@ -97,7 +97,7 @@ describe("a failed call", () => {
     }
   });
 
-  it("is not retried if its change may have been made, and ugs reports this outcome", async () => {
+  it("is not retried if its change may have been made, and is then reported as a possible change", async () => {
     for (const args of ["group update g --name x", "group delete g --yes", "env delete e --yes"]) {
       for (const failure of [unknown(), ofProxy(), "break" as const]) {
         const { run } = await newFailing([failure]);

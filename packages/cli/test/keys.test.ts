@@ -43,8 +43,8 @@ it("ugs keys check fails if TOKEN_KEYS lacks a key that only a signing key or a 
   }
 });
 
-describeWithRedis("ugs keys", () => {
-  it("counts the groups that need each key, encrypts the tokens again, and reports when the old key can be removed", async () => {
+describeWithRedis("TOKEN_KEYS", () => {
+  it("ugs keys counts the groups per key, encrypts the tokens again, and reports when the old key can be removed", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const start = (keys: string, like?: TestServer) =>

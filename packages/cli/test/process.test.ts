@@ -41,7 +41,7 @@ describe("the built ugs", () => {
     expect(linesIn(whole.stdout)).toHaveLength(301);
   });
 
-  it("explains what to do if a new token could not be written", async () => {
+  it("explains what to do if it cannot write a new token to standard output", async () => {
     const { code, stderr } = await bash("ugs token create --role read --name lost > /dev/full");
     expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*is lost\n {2}run: ugs token rotate \w+/)]);
     // The group exists, so no token is lost: `group create` shows the token again.

@@ -33,19 +33,19 @@ interface ImportRecordsOptions extends Sending {
  * requests, and then throws the error.
  */
 export async function* importRecords(source: GroupSource, options: ImportRecordsOptions) {
-  const flying: Chunk[] = [];
+  const inFlight: Chunk[] = [];
   const next = async () => {
-    const { done, records } = flying.shift() as Chunk;
+    const { done, records } = inFlight.shift() as Chunk;
     return { done: await done, records };
   };
   try {
     for await (const chunk of chunksOf(source, options)) {
-      flying.push(chunk);
-      if (flying.length === IN_FLIGHT) yield await next();
+      inFlight.push(chunk);
+      if (inFlight.length === IN_FLIGHT) yield await next();
     }
-    while (flying.length > 0) yield await next();
+    while (inFlight.length > 0) yield await next();
   } finally {
-    await Promise.allSettled(flying.map(({ done }) => done));
+    await Promise.allSettled(inFlight.map(({ done }) => done));
   }
 }
 

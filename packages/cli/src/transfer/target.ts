@@ -26,7 +26,7 @@ export interface Target extends Task {
   readonly count: number;
 }
 
-/** Opens a task. @param what the verb in the progress, such as `imported` @throws Failure if a setting is not valid */
+/** Opens a task. @param what the verb in the progress line, such as `imported` @throws Failure if a setting is invalid */
 export async function openTask(session: Session, what: string): Promise<Task> {
   const { signal, stderr } = session.shell;
   const progress = new Progress(stderr, what);
