@@ -63,8 +63,8 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       client.run("list-audit-events", "xrevrange", [eventsKey(number, stream, day), ...range]),
     );
     const streams = (await Promise.all(reads)).map((entries) => entries.map(eventFrom));
-    // If a stream returned `count` events, its older events were not read. Drop all events before `known`, because they
-    // may be incomplete.
+    // If a stream returned `count` events, its older events were not read. Drop all events before `known`, because
+    // events of this stream may be missing there.
     const lasts = streams.map((events) => (events.length < count ? 0 : Number(events.at(-1)?.id)));
     const known = Math.max(...lasts);
     const events = streams.flat().filter(({ id }) => Number(id) >= known);

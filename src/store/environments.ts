@@ -55,7 +55,7 @@ interface Stored {
 }
 
 interface Candidates {
-  /** The environments with the name, in the order of their creation. All before the last one are deleted. */
+  /** The environments with the name, in the order of their creation. All except the last environment are deleted. */
   readonly own: readonly Stored[];
   /** The number for the next environment with the name. Undefined if the last environment is not deleted. */
   readonly free: number | undefined;
@@ -251,7 +251,7 @@ export function redisEnvironments({
   };
 }
 
-/** Returns a candidate for the number of the environment with this path. Attempts count from 0. */
+/** Returns a candidate for the number of the environment with this path. The first attempt is 0. */
 export function candidateOf(path: string, attempt: number): number {
   const hash = createHash("sha256").update(`${attempt}\0${path}`).digest().readUInt32BE();
   return 1 + (hash % (ENVIRONMENT_NUMBERS - 1));

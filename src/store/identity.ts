@@ -147,8 +147,8 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // A single shard of a Cluster may be down. Throw only if all reads have failed: one read for each identity, and one
-    // read for the time.
+    // A single shard of a Cluster may be down, so throw only if all reads have failed. There is one read for each
+    // identity, and one read for the time.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 

@@ -54,13 +54,13 @@ export interface DataCheck {
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
-/** Redis may start a change only in the first 90 % of the call's remaining time. The rest is for the answer. */
+/** Redis may start a change only in the first 90 % of the call's remaining time. The last 10 % are for the answer. */
 const CHANGE_SHARE = 0.9;
 
 /** The number of checks for expired calls within one timeout. The interval between checks is 5 to 50 ms. */
 const CHECKS = 20;
 
-/** The maximum number of attempts of a change. If a change reached Redis after its deadline, it is sent again. */
+/** The maximum number of attempts of a change. If a change reached Redis too late, the change is sent again. */
 const MAX_ATTEMPTS = 3;
 
 /** Sends calls to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
@@ -397,7 +397,7 @@ export class Timeouts {
   #first: TimedCall | undefined;
   #last: TimedCall | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** The planned time of the next step, by `performance.now()`. A step is the timer, or the check after the timer. */
+  /** The planned time of the next run of `#fire` or `#check`, by `performance.now()`. */
   #due = 0;
   /** The total time in which the process was too busy to read answers, in milliseconds. */
   #busyMs = 0;
@@ -441,7 +441,8 @@ export class Timeouts {
   readonly #fire = (): void => {
     this.#passBusyTime();
     this.#due = performance.now();
-    // The event loop reads all answers that have arrived before it runs the check, so their calls do not expire.
+    // The event loop reads all answers that have arrived before it runs the check. Calls with these answers do not
+    // expire.
     setImmediate(this.#check);
   };
 
@@ -453,7 +454,7 @@ export class Timeouts {
     else this.#timer = undefined;
   };
 
-  /** If a step is late, stops the clock for the duration of the delay. A small delay is normal, and does not count. */
+  /** If `#fire` or `#check` runs late, adds the delay to `#busyMs`. Delays of up to `#checkMs` do not count. */
   #passBusyTime(): void {
     const late = performance.now() - this.#due;
     if (late > this.#checkMs) this.#busyMs += late;

@@ -15,7 +15,7 @@ export function slotOf(key: string): number {
   return crc16xmodem(close > open + 1 ? key.slice(open + 1, close) : key) % SLOTS;
 }
 
-/** The number of redirections that a call follows immediately. Before each later redirection, the call pauses. */
+/** The number of redirections that a call follows immediately. The call pauses before it follows more redirections. */
 const QUICK_HOPS = 5;
 
 /** The pause before each redirection after `QUICK_HOPS`, and before a retry in a migrating slot, in milliseconds. */
@@ -47,9 +47,9 @@ interface Range {
 }
 
 /**
- * The nodes of a Redis Cluster (docs/decisions/0006-topologies-of-redis.md). Each node has connections of its own, so a
- * slow or silent node does not delay calls to other nodes. A node that redirects a command has not run the command. If
- * the connection of a command is lost, the command is not sent again.
+ * The nodes of a Redis Cluster (docs/decisions/0006-topologies-of-redis.md). Each node has separate connections, so a
+ * slow or silent node does not delay calls to other nodes. A node that redirects a command has not run the command, so
+ * the command is sent again. If the connection is lost, the command is not sent again, because it may have run.
  */
 export class ClusterNodes implements StoreNodes {
   readonly #target: RedisTarget;
@@ -189,8 +189,8 @@ export class ClusterNodes implements StoreNodes {
   }
 
   /**
-   * Reads the slots from a few connected nodes. Each call queries other nodes than the previous call. Returns the most
-   * frequent answer, because a single node may have lost contact with the other nodes.
+   * Reads the slots from up to `QUERIED_NODES` connected nodes, in turn. Returns the most frequent answer, because a
+   * single node may have lost contact with the other nodes.
    */
   async #readSlots(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);

@@ -10,15 +10,15 @@ import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 export interface NodeOptions {
   /**
-   * The timeout of a call, in milliseconds. If commands wait, but no data arrives for this time and for
-   * `MIN_SILENCE_MS`, the connection is closed.
+   * The timeout of a call, in milliseconds. If commands wait for answers, but no data arrives for this time, and for at
+   * least `MIN_SILENCE_MS`, the connection is closed.
    */
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
   /** Receives at most one error per attempt to connect. After StoreMisconfigured, a retry does not help. */
   readonly onError: (error: Error) => void;
-  /** Checks the Redis of a new connection. Changes are sent only after this check. Default: no check. */
+  /** Checks the data to which a new connection leads. Changes are sent only after this check. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;
   readonly onReady: () => void;
   readonly onClose?: () => void;
@@ -35,7 +35,7 @@ export type ScriptedRedis = Redis &
 /** A connection to Redis that connects again after each loss. */
 export interface StoreConnection {
   readonly redis: ScriptedRedis;
-  /** The clock of Redis, a new object after each loss. Undefined while the connection is not ready. */
+  /** The clock of Redis. Undefined while the connection is not ready. Each new connection gets a new object. */
   clock: RedisClock | undefined;
   replace(): void;
   close(): void;

@@ -61,7 +61,7 @@ const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
   ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
 ]);
 
-/** The error codes that the service distinguishes. Scripts and proxies can write words before a code. */
+/** The error codes that the service distinguishes. In a message, words of a script or a proxy can precede the code. */
 const CODES = [...NOT_BEGUN, "NOSCRIPT", "WRONGPASS"];
 
 /**
@@ -103,7 +103,7 @@ export function changedNothing(error: Error): boolean {
   return BEFORE_WRITES.has(code) || isKeyMoving(error);
 }
 
-/** Returns whether the stored slots may be outdated after an error. */
+/** Returns whether an error shows that the slots that this process stores may be outdated. */
 export function showsOutdatedSlots(error: unknown): boolean {
   return ELSEWHERE.has(errorCodeOf(error));
 }
@@ -112,7 +112,7 @@ export function isMoving(error: unknown): boolean {
   return redirectionOf(error)?.kind === "wait";
 }
 
-/** The destination of a command that did not run. `wait`: the node that has the slot after a pause. */
+/** The node to which a refused command must be sent again. `wait`: after a pause, the node that then has the slot. */
 export type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };

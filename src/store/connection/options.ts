@@ -43,7 +43,7 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
     // ioredis checks only whether `tls` is set, and ignores the value.
     ...(login.tls && { tls: {} }),
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
-    // A hung node does not confirm the close of a connection.
+    // After this time in milliseconds, `disconnect` destroys the socket, because a hung node does not close it.
     disconnectTimeout: 100,
     Connector: class extends AbstractConnector {
       constructor(options: unknown) {

@@ -21,7 +21,7 @@ export interface Script<Key extends string = string, Arg extends string = string
   /** The SHA-1 of the script's text, for EVALSHA. */
   readonly name: string;
   readonly lua: string;
-  /** The keys that are known in advance. The first key selects the node. Each key is a local variable of the script. */
+  /** The keys that the caller passes. The first key selects the node. Each key is a local variable of the script. */
   readonly keys: readonly Key[];
   /** The other arguments. Each argument is a local variable of the script. */
   readonly args: readonly Arg[];

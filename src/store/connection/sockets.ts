@@ -9,8 +9,8 @@ export function batchWrites(redis: Redis): void {
 }
 
 /**
- * Joins the strings that are written in one event loop turn. If other data is written between two strings, the order
- * does not change.
+ * Joins the strings that are written in one event loop turn. If other data is written between two strings, all data is
+ * sent in the order of the writes.
  */
 function joinWrites(connection: Redis["stream"]): void {
   const write = connection.write.bind(connection) as (...args: unknown[]) => boolean;
@@ -51,12 +51,11 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
       const hasData = stream.bytesRead !== bytesRead;
       silent = hasData || redis.commandQueue.length === 0 ? 0 : silent + 1;
       bytesRead = stream.bytesRead;
-      // The first check without data may run immediately after a command was sent, so this check does not count.
+      // The first check without data does not count, because it may run immediately after a command was sent.
       if (silent <= CHECKS || stream.destroyed) return;
       stream.destroy(new Error(`Redis does not answer: no data for ${silenceMs} ms`));
     };
-    // The event loop reads the data of this turn before the check. Answers that arrived while the process was busy
-    // therefore count.
+    // `setImmediate` runs the check after the event loop has read the data that arrived while the process was busy.
     const timer = setInterval(() => setImmediate(check), silenceMs / CHECKS);
     stream.once("close", () => clearInterval(timer));
   });

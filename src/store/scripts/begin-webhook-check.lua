@@ -1,5 +1,5 @@
--- Stores the current time in the field `field` of the hash `times`. If `refresh` is not empty, also sets the cursor
--- time to now for each webhook that has no undelivered events.
+-- Stores the current time in the field `field` of the hash `times`. If `refresh` is not empty, also sets the field
+-- `cursor_time` to the current time for each webhook that has no undelivered events.
 -- Returns `recent` and the remaining milliseconds if the stored time is less than `intervalMs` old. In this case,
 -- changes nothing. Otherwise returns `done`.
 -- include: webhooks

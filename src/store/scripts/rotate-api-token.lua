@@ -1,6 +1,5 @@
--- Replaces the secret of an API token. The replaced secret gets a grace period of `graceMs`. At most `maxPrevious`
--- secrets are in their grace period. The grace period of an older secret ends no later than the grace period of the
--- replaced secret.
+-- Replaces the secret of an API token. The replaced secret gets a grace period of `graceMs`. The grace periods of older
+-- secrets end no later than this grace period. Only the newest `maxPrevious` replaced secrets stay valid.
 -- Returns `ApiTokenChanged`; `ApiTokenNotFound`; `unreadable`; or `ApiTokenOutlivesCaller` if the API token expires
 -- later than `notBeyond`. Otherwise returns `done`, the digests of the changed and revoked secrets, and the record.
 -- include: api-tokens

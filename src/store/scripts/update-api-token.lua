@@ -1,5 +1,5 @@
 -- Changes an API token. If `displayName` is empty, the name does not change. If `expireTime` is `same`, the expiry time
--- does not change. If `expireTime` is empty, the API token no longer expires.
+-- does not change. If `expireTime` is empty, the API token gets no expiry time.
 -- Returns `ApiTokenNotFound` or `unreadable`. Otherwise returns `done`, or `same` if nothing changed. The digests of
 -- the secrets and the record follow.
 -- include: api-tokens

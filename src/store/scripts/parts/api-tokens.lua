@@ -24,8 +24,8 @@ local function digestsOf(record)
   return digests
 end
 
--- Returns whether the caller may create or rotate API tokens. If the caller is an API token in Redis, this API token must
--- exist, and no pause of a revocation may be in progress.
+-- Returns whether the caller may create or rotate API tokens. If the caller is an API token in Redis, this API token
+-- must exist, and the time `issue_time` of the environment must have passed (see `pauseMs` in revoke-api-tokens.lua).
 local function mayIssue()
   if not issuer then return true end
   return redis.call('EXISTS', keyOf(issuer)) == 1 and (tonumber(redis.call('HGET', environment, 'issue_time') or '0') or 0) <= now
