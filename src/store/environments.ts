@@ -44,7 +44,6 @@ const MAX_CANDIDATES = 10_000;
 
 /** The number of groups that one script deletes. */
 const CLEARED_AT_ONCE = 100;
-/** The maximum number of groups that one call of `delete` deletes. */
 const MAX_GROUPS = 10_000;
 /** The maximum duration of one call of `delete`, in milliseconds. */
 const MAX_MS = 5000;
@@ -55,7 +54,9 @@ interface Stored {
 }
 
 interface Candidates {
-  /** The environments with the name, in the order of their creation. All except the last environment are deleted. */
+  /**
+   * The environments with the name, in the order of their creation. All environments before the last one are deleted.
+   */
   readonly own: readonly Stored[];
   /** The number for the next environment with the name. Undefined if the last environment is not deleted. */
   readonly free: number | undefined;
