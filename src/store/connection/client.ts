@@ -366,7 +366,7 @@ export function send<T>(
   const isScript = typeof command !== "string";
   if (asking) {
     if (isScript && !command.singleKey) return Promise.reject(new KeysMoving());
-    // If ASKING fails, the next command fails as well.
+    // Ignore an error of ASKING. The command or script below then fails as well, and its error is thrown.
     redis.asking().catch(() => {});
   }
   if (isScript) return redis.runScript(command, args) as Promise<T>;

@@ -26,7 +26,7 @@ export function isNotSent(error: unknown): boolean {
 
 const NOT_ANSWERED = /maxRetriesPerRequest|Connection is closed|Stream isn't writeable/;
 
-/** Returns the message of an error. For a lost connection, the message does not mention options of ioredis. */
+/** Returns the message of an error. Replaces messages of ioredis about a lost connection, which contain its options. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   const text = error instanceof Error ? error.message : String(error);

@@ -48,7 +48,7 @@ return failed`;
 
 const NO_SCRIPT = "0".repeat(40);
 
-/** Matches the error if the user may not run a command in a script. The words depend on the version of Redis. */
+/** Matches the error if the user may not run a command in a script. The error text depends on the version of Redis. */
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
 interface RequirementOptions {
