@@ -121,6 +121,23 @@ describe("a failed call", () => {
     });
   });
 
+  it("is reported as a possible change after an unexpected error of the service, unless it only reads", async () => {
+    const internal = () => failing(Code.Internal, "INTERNAL");
+    const { run } = await newFailing([internal(), internal()]);
+    expect(await run("group delete g --yes")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("the change may have been made"),
+    });
+    expect((await run("group list")).stderr).not.toContain("may have been made");
+  });
+
+  it("is reported without --request-id if the service refused it and did nothing", async () => {
+    const { run } = await newFailing([failing(Code.ResourceExhausted, "RATE_LIMITED")]);
+    const { code, stderr } = await run("group rotate g");
+    expect([code, stderr]).toEqual([6, expect.stringContaining("try again later; nothing was done")]);
+    expect(stderr).not.toContain("--request-id");
+  });
+
   it("is reported as a possible change if the user interrupts it, unlike a call that only reads", async () => {
     const silent = createServer(() => {});
     const env = { UGS_URL: await newListener(silent), UGS_TOKEN: "a-token" };

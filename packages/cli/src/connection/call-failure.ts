@@ -85,14 +85,15 @@ export function callFailure(error: unknown, connection: Connection, options: Cal
   return details ? answered(error, details, options) : unanswered(error, connection, options);
 }
 
-function answered(
-  error: ConnectError,
-  { reason, outcome, violations }: FailureDetails,
-  { onlyReads }: CallOptions,
-): Failure {
+/** Reasons of failures for which the service has done nothing. */
+const REFUSALS: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED", "TOO_MANY_FAILURES"]);
+
+function answered(error: ConnectError, details: FailureDetails, options: CallOptions): Failure {
+  const { reason, violations } = details;
+  const outcome = outcomeOf(error.code, details, options);
   return new Failure(error.rawMessage, {
     exitCode: EXIT_OF_CODE[error.code] ?? EXIT.failed,
-    hint: HINTS[reason] ?? hintOf(error.code, { outcome: onlyReads ? undefined : outcome, violations }),
+    hint: HINTS[reason] ?? hintOf(error.code, { outcome, violations }),
     code: codeToString(error.code),
     reason,
     requestId: requestIdOf(error),
@@ -100,6 +101,19 @@ function answered(
     violations,
     cause: error,
   });
+}
+
+/** Returns the outcome of a failed change. Undefined if the call only reads, or if a retry is safe in any case. */
+function outcomeOf(
+  code: Code,
+  { reason, outcome }: FailureDetails,
+  { onlyReads, mayRepeat }: CallOptions,
+): FailureDetails["outcome"] {
+  if (onlyReads) return undefined;
+  if (outcome !== undefined) return outcome;
+  if (REFUSALS.has(reason)) return "not_made";
+  const isUnknown = !mayRepeat && (code === Code.Internal || code === Code.DeadlineExceeded);
+  return isUnknown ? "unknown" : undefined;
 }
 
 function hintOf(
