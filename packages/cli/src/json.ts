@@ -1,6 +1,6 @@
 /**
- * Parses JSON. Returns undefined if the text is not JSON. Throws no error, because the error would quote the text, and
- * the text may be a token.
+ * Parses JSON. Returns undefined if the text is not JSON. Throws no error, because the error would contain the text,
+ * and the text may be a token.
  */
 export function parsedJson(text: string): unknown {
   try {

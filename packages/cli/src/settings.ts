@@ -55,10 +55,7 @@ export function urlText({ url }: Pick<Connection, "url">): string {
 const DEFAULT_TIMEOUT_MS = 10_000;
 const MAX_TIMEOUT_MS = 3_600_000;
 
-/**
- * The settings of a command. An option has precedence over an environment variable, and an environment variable over
- * the profile.
- */
+/** The settings of a command. Options override environment variables. Environment variables override the profile. */
 export class Settings {
   readonly profiles: Profiles;
   readonly #options: GlobalOptions;

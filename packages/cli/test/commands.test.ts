@@ -202,7 +202,7 @@ describe("ugs", () => {
     });
   });
 
-  it("`--out` writes a secret to a new private file, and `ugs` creates no token if it rejects the path", async () => {
+  it("`--out` writes a secret to a new private file; if the path is not valid, `ugs` creates no token", async () => {
     const { admin } = await newEnvironment();
     const folder = newFolder();
     const [file, groupFile] = [join(folder, "x.token"), join(folder, "group token")];
@@ -410,7 +410,7 @@ describe("ugs", () => {
     expect((await following).code).toBe(130);
   });
 
-  it("`events` starts at each value of `--from`, writes lines of JSON, continues at a cursor, and follows new events until Ctrl-C", async () => {
+  it("`events` accepts every value of `--from`, writes lines of JSON, and follows new events until Ctrl-C", async () => {
     interface Line {
       readonly cursor: string;
       readonly event?: { readonly type: string; readonly userGroupId?: string };

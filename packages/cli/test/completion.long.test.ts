@@ -13,7 +13,7 @@ import { UGS } from "./support/ugs.ts";
  */
 const SHELLS = {
   bash: ["bash --norc", "source <(ugs completion bash)"],
-  // If this binding were missing, Tab in zsh would expand the word at the cursor before any completion.
+  // Without this binding, Tab in zsh would expand the word at the cursor before it completes the word.
   zsh: ["zsh -f", "autoload -U compinit; compinit -u; source <(ugs completion zsh); bindkey '^I' complete-word"],
   fish: ["fish --no-config", "ugs completion fish | source"],
 } as const;

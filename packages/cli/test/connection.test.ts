@@ -53,7 +53,7 @@ describe("ugs with a service", () => {
     });
   });
 
-  it("reports, for an https URL, that the service does not use TLS", async () => {
+  it("reports that the service does not use TLS if the URL is https", async () => {
     const { stderr } = await ugs(["ping", "--url", server.url.replace("http", "https")]);
     expect(stderr).toMatch(/does not speak TLS\n {2}.*write http:/);
   });
@@ -93,7 +93,7 @@ describe("ugs with a TLS service", () => {
     }
   });
 
-  it("reports, for an http URL, that the service uses TLS", async () => {
+  it("reports that the service uses TLS if the URL is http", async () => {
     expect((await ping(mutual.url.replace("https", "http"))).stderr).toMatch(/write https:/);
   });
 });
@@ -120,7 +120,7 @@ describe("ugs ping --local", () => {
     });
   });
 
-  it("explains the failure if nothing answers, or if a port is not valid", async () => {
+  it("reports the cause if the service does not respond, or if a port is not valid", async () => {
     for (const [env, code, words] of [
       [{ PORT: String(await freePort()) }, 6, /ECONNREFUSED\n.*METRICS_PORT/],
       [{ PORT: portOf(servers.tls.url) }, 6, /does not respond/],
@@ -134,7 +134,7 @@ describe("ugs ping --local", () => {
     }
   });
 
-  it("reports that the service is not ready", async () => {
+  it("exits with 6 if the service is not ready for reads", async () => {
     const busy = createServer((_, response) => void response.writeHead(503).end());
     const { port } = new URL(await newListener(busy));
     const { code, stderr } = await here({ PORT: port });
@@ -185,7 +185,7 @@ describe("ugs without a service", () => {
     "env delete acme --yes",
     "keys rotate",
     "export",
-  ])("does not accept the JSON of another server as an answer: %s", async (command) => {
+  ])("does not accept the JSON of another server as a response: %s", async (command) => {
     const other = createServer(
       (_, response) => void response.writeHead(200, { "content-type": "application/json" }).end('{"message":"ok"}'),
     );

@@ -153,7 +153,7 @@ describe("a failed call", () => {
     }
   });
 
-  it("is not reported as a possible change if it only reads", async () => {
+  it("that only reads is not reported as a possible change", async () => {
     const { run } = await newFailing(["break", "break", "break", "break"]);
     const { code, stderr } = await run("group list");
     expect([code, stderr]).toEqual([6, expect.stringContaining("closed the connection")]);

@@ -51,7 +51,7 @@ describe("ugs import --from-explo", () => {
       userGroupId: "customer-7",
     });
     expect(userGroup).toMatchObject({ mapping, properties: { own: 1, inherited: 2 } });
-    // If `--explo-values own` is set, the list has the same customers, but no values of their parents.
+    // With `--explo-values own`, `ugs` reads the same customers without the values of their parents.
     expect(summaryOf(await run("--dry-run", "--upsert", "--explo-values", "own", "--json"))).toMatchObject({
       updated: 1,
     });
@@ -71,14 +71,14 @@ describe("ugs import --from-explo", () => {
     }
   });
 
-  it("imports every customer even if the list changes while it is read", async () => {
+  it("imports every customer even if the list changes during the import", async () => {
     const { hosted, run } = await newMigration(50);
     let reads = 0;
     hosted.before = (page) => {
       reads += 1;
       if (page !== 2 || reads > 2) return false;
-      // Two new customers at the front move all other customers to later positions. Three removed customers move the
-      // customers behind them to earlier positions. Some of these customers move to the previous page.
+      // The two new customers move all other customers to later positions. The removal of three customers moves later
+      // customers to earlier positions, and some of them to the previous page.
       hosted.customers.unshift(customer(9001), customer(9002));
       hosted.customers.splice(10, 3);
       return false;
@@ -161,7 +161,7 @@ describe("ugs import --from-explo", () => {
     expect(hosted.requested).toEqual([1]);
   });
 
-  it("reads the list again if a page repeats another page, and fails if the pages always repeat", async () => {
+  it("reads the list again if two pages are equal, and fails if all pages are always equal", async () => {
     const { hosted, run } = await newMigration(50);
     const pageOne = (response: Parameters<Hosted["before"]>[1]) => {
       const customers = hosted.customers.slice(0, 20);
@@ -201,13 +201,13 @@ describe("ugs import --from-explo", () => {
 
   it.each([
     [
-      "a wrong token",
+      "rejects the token",
       (hosted: Hosted) => void Object.assign(hosted, { token: "another" }),
       4,
       /rejects the token \(401\)/,
     ],
     [
-      "a redirect",
+      "redirects",
       (hosted: Hosted) => {
         hosted.before = (_, response) => Boolean(response.writeHead(308, { location: "http://127.0.0.1:9/" }).end());
       },
@@ -215,7 +215,7 @@ describe("ugs import --from-explo", () => {
       /308\n.*the new URL/,
     ],
     [
-      "an HTML page",
+      "returns HTML",
       (hosted: Hosted) => {
         hosted.before = (_, response) => Boolean(response.end("<html>"));
       },
@@ -223,14 +223,14 @@ describe("ugs import --from-explo", () => {
       /did not return JSON\n {2}check --explo-url/,
     ],
     [
-      "a list of another form",
+      "returns JSON without a list of customers",
       (hosted: Hosted) => {
         hosted.before = (_, response) => Boolean(response.end('{"customers":[]}'));
       },
       6,
       /did not return a list of customers/,
     ],
-  ])("explains what to do about %s", async (_, change, code, words) => {
+  ])("fails and explains the cause if the hosted service %s", async (_, change, code, words) => {
     const { hosted, run } = await newMigration(1);
     change(hosted);
     const ended = await run();

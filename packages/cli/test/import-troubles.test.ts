@@ -13,7 +13,7 @@ import { jsonLinesIn, linesIn } from "./support/ugs.ts";
 describe("ugs import", () => {
   const server = sharedServer();
 
-  it("imports only the groups that a file has when the import starts, and reports that the file has grown", async () => {
+  it("imports only the groups that a file has at the start, and reports that the file changed during the import", async () => {
     const { gate, folder, run, counts } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 20));
     const held = hold(gate, "ImportUserGroups", 1);
@@ -45,7 +45,7 @@ describe("ugs import", () => {
     expect(readdirSync(folder)).toEqual([name]);
   });
 
-  it("accepts columns in any order and Windows line ends, and ignores unknown columns with --ignore-unknown", async () => {
+  it("reads CSV with columns in any order and Windows line ends, and ignores unknown columns with --ignore-unknown", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "export.csv");
     await writeFile(file, '\ufeffcolour,mapping,name,provided_id\r\nred,"{""40"":""1""}","A ""q"",\r\nB",a\r\n');
@@ -61,7 +61,7 @@ describe("ugs import", () => {
   it.each([
     ["ImportUserGroups", []],
     ["ListUserGroups", ["--verify"]],
-  ])("explains that an older service has no %s RPC", async (missing, flags) => {
+  ])("exits with 6 and explains the cause if an older service has no %s RPC", async (missing, flags) => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 1));
     gate.before = ({ rpc, response }) => {
@@ -75,7 +75,7 @@ describe("ugs import", () => {
     expect(callsOf(gate, missing)).toHaveLength(1);
   });
 
-  it("leaves no files behind if it imported nothing", async () => {
+  it("creates no file if it imports no group", async () => {
     const { folder, run } = await newPlace(server);
     const file = await fileOf(folder, [{ provided_id: "a", token: "foreign.token" }]);
     expect((await run(["import", file])).code).toBe(2);
@@ -103,7 +103,7 @@ describe("ugs import", () => {
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(690);
   });
 
-  it("stops if a response lacks the results of some groups, and does not repeat the request", async () => {
+  it("fails without a retry if a response lacks the results of some groups", async () => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 10));
     gate.before = ({ rpc, response }) => {

@@ -70,7 +70,7 @@ describeWithRedis("TOKEN_KEYS", () => {
       const [checkValue] = (await operator.hget("ug:token-keys", "old"))?.split(" ") ?? [];
       await operator.hset("ug:token-keys", "old", `${checkValue} ${time}`);
     };
-    // A key that was in use a moment ago cannot be retired, because a worker may still encrypt with this key.
+    // A key that encrypted a token a moment ago cannot be retired, because a worker may use the key again.
     await noteUse(Date.now());
     const early = await ugs(["keys", "rotate"], { env });
     expect(early.stdout).toBe("Read 30 user groups, and encrypted 30 tokens with the key new.\n");
@@ -115,7 +115,7 @@ describeWithRedis("TOKEN_KEYS", () => {
     expect(answers.map(({ userGroup }) => userGroup)).toEqual(tokens);
   });
 
-  it("the service does not start without a needed key, and names an environment that needs the key", async () => {
+  it("the service does not start without a key that tokens need, and names an environment that needs the key", async () => {
     const redis = await newRedis();
     const first = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: OLD } });
     for (const userGroupId of ["a", "b", "c"]) await grpcClients(first).groups.getUserGroup({ userGroupId });

@@ -33,7 +33,7 @@ describe("the built ugs", () => {
     return runProgram(["bash", "--norc", "-c", functions + command], { env: env() });
   }
 
-  it("exits quietly when the reader of its output closes the pipe", async () => {
+  it("exits with 0 and without a message when the reader of its output closes the pipe", async () => {
     const { code, stdout, stderr } = await bash("ugs group list | head -n 2");
     expect(stdout.split("\n")).toHaveLength(3);
     expect([code, stderr]).toEqual([0, ""]);

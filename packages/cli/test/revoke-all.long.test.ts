@@ -71,7 +71,7 @@ describe("ugs group revoke for many groups", () => {
     );
   });
 
-  it("replaces tokens by prefix with a grace period, and a later run without a grace period revokes the old tokens", async () => {
+  it("with --prefix and --grace, keeps the old tokens valid; a later run without --grace revokes the old tokens", async () => {
     const place = await newPlace(server, GROUPS.slice(0, 12));
     const { run } = place;
     const original = await tokensOf(place);
@@ -92,7 +92,7 @@ describe("ugs group revoke for many groups", () => {
     expect(await stateOf(original.get("group-0000"))).toBe(0);
   });
 
-  it("revokes nothing if no groups are selected, or if the user does not confirm", async () => {
+  it("revokes nothing if the options are not valid, or if the user does not confirm", async () => {
     const place = await newPlace(server, GROUPS.slice(0, 2));
     const { run, gate, environment } = place;
     for (const [args, words] of [

@@ -11,7 +11,7 @@ import { newTerminal } from "../../../test/support/terminal.ts";
 import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, type Place, stateOf } from "./support/place.ts";
 import { linesIn, summaryOf, UGS } from "./support/ugs.ts";
 
-/** The output after Ctrl-C. If the run takes long, lines of progress come first. */
+/** The output after Ctrl-C. During a long run, `ugs` writes lines of progress before this output. */
 const INTERRUPTED = /^(\w+ported .*\n)*run the same command again to continue\nugs: interrupted\n$/;
 
 describe("a running ugs export", () => {
@@ -55,7 +55,7 @@ describe("a running ugs export", () => {
     expect(await bodyOf(file)).toBe(await bodyOf(whole));
   });
 
-  it("keeps the exported pages at Ctrl-C, explains how to resume, and resumes", async () => {
+  it("stops at Ctrl-C, explains how to continue, and then continues after the exported pages", async () => {
     const { gate, folder, run } = await newPlace(server, GROUPS);
     const file = join(folder, "out.csv");
     const held = hold(gate, "ExportUserGroups", 2);
@@ -94,7 +94,7 @@ describe("a running ugs export", () => {
 });
 
 describeWithRedis("ugs while the service's Redis is down", () => {
-  it("waits for Redis, then continues an export or import", async () => {
+  it("retries until Redis is back, and completes the export or import", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);
     const server = await newServer({ redisUrl: proxy.url, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "500ms" } });
@@ -129,7 +129,7 @@ describeWithRedis("ugs while the service's Redis is down", () => {
 describe("a running ugs import", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  it("keeps its progress at Ctrl-C, explains how to resume, and resumes", async () => {
+  it("stops at Ctrl-C, explains how to continue, and then continues after the imported groups", async () => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, [...GROUPS.slice(0, 3), { provided_id: 7 }, ...GROUPS.slice(3)]);
     const held = hold(gate, "ImportUserGroups", 2);
@@ -149,7 +149,7 @@ describe("a running ugs import", () => {
     expect(existsSync(`${file}.import-state`)).toBe(false);
   });
 
-  it("stops if a later import reads the same file, and each group is imported once", async () => {
+  it("stops if a second import starts to read the same file, and the service creates each group once", async () => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, [{ provided_id: 7 }, ...GROUPS]);
     const held = hold(gate, "ImportUserGroups", 1);

@@ -12,16 +12,14 @@ import { describeWithRedis, newRedis, newServer } from "../../../test/support/op
 import { newGate } from "./support/gate.ts";
 import { asRoot, linesIn, startUgs } from "./support/ugs.ts";
 
-/**
- * The number of groups, and the number of times that the test kills the import. Set `TRANSFER_GROUPS=100000` to test a
- * large migration.
- */
+/** The number of groups. Set `TRANSFER_GROUPS=100000` to test a large migration. */
 const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 10_000);
+/** How often the test kills the import. */
 const KILLS = 5;
 
 const GROUPS_A_REQUEST = 500;
 
-/** The maximum peak memory of a transfer, in MiB. The number of groups does not change this limit. */
+/** The maximum peak memory of a transfer, in MiB. The same maximum applies to any number of groups. */
 const MAX_RSS_MIB = 250;
 
 interface Ended {
@@ -94,7 +92,7 @@ describeWithRedis("many groups", () => {
         if (sent > part) await pause(300);
       };
       const ended = await run(["import", file, "--env", "killed"], gate.url, (child) => {
-        // The signal kills each run after the run has processed another part.
+        // Kill each run after the run has processed more groups than the earlier runs.
         void waitFor(`the import is at part ${i}`, () => recordsOf(state) >= part).then(() => child.signal("SIGKILL"));
       });
       if (ended.code === null) killed += 1;

@@ -233,7 +233,7 @@ describe("ugs import", () => {
       unchanged: 1,
       rejected: 16,
     });
-    // The file of the earlier import is renamed.
+    // The last import has renamed the rejects file of the earlier import.
     expect(await readFile(`${rejects}.old`, "utf8")).toContain("token.m");
   });
 
@@ -296,30 +296,40 @@ describe("ugs import", () => {
   });
 
   it.each([
-    ["no snapshot time", "x.jsonl", '{"provided_id":"a","token":"foreign.1"}\n', /\n {2}give --snapshot-time/],
     [
-      "a day that does not exist",
+      "has a token but no snapshot time",
+      "x.jsonl",
+      '{"provided_id":"a","token":"foreign.1"}\n',
+      /\n {2}give --snapshot-time/,
+    ],
+    [
+      "has a day that does not exist",
       "x.jsonl",
       '{"snapshot_time":"2025-02-30T08:00:00Z"}\n{"provided_id":"a"}\n',
       /the snapshot_time in the first line/,
     ],
-    ["an unknown column", "x.csv", "provided_id,propertis\na,b\n", /unknown columns: "propertis"/],
+    ["has an unknown column", "x.csv", "provided_id,propertis\na,b\n", /unknown columns: "propertis"/],
     [
-      "semicolons",
+      "has semicolons instead of commas",
       "x.csv",
       "provided_id;name\na;b\n",
       /no column provided_id: provided_id;name\n.*separated by commas/,
     ],
-    ["invisible characters", "x.csv", "provided\u200b_id,name\na,b\n", /no column provided_id: provided\\u200b_id,/],
     [
-      "a CSV file without a heading",
+      "has an invisible character in a column name",
+      "x.csv",
+      "provided\u200b_id,name\na,b\n",
+      /no column provided_id: provided\\u200b_id,/,
+    ],
+    [
+      "is CSV without a heading",
       "x.csv",
       "acme,Acme Corporation,{},{},foreign-token-0123456789\n",
       // The message hides the token.
       /no column provided_id: acme,Acme Corporation,\{\},\{\},foreign-…\n/,
     ],
-    ["no file", "/nowhere.csv", "", /no such file/],
-  ])("explains what to do about %s", async (_, name, text, words) => {
+    ["does not exist", "/nowhere.csv", "", /no such file/],
+  ])("fails and explains the cause if the input %s", async (_, name, text, words) => {
     const { folder, run } = await newPlace(server);
     const file = name.startsWith("/") ? name : join(folder, name);
     if (text !== "") await writeFile(file, text);

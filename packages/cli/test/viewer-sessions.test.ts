@@ -103,7 +103,7 @@ describe("viewer sessions and the keys that sign them", () => {
     expect(await admin("viewer session")).toMatchObject({ code: 2, stderr: expect.stringContaining("revoke") });
   });
 
-  it("`viewer session revoke` revokes the sessions of one viewer or of the whole group after a confirmation", async () => {
+  it("after a confirmation, `viewer session revoke` revokes the sessions of one viewer or of the whole group", async () => {
     const { env, admin, token } = await newEnvironment();
     const [bob, eve, nobody] = [
       await newSession(admin, " --viewer bob"),

@@ -10,8 +10,9 @@ import { type DefineCommand, runs } from "./command.ts";
 import { countOf, type Options } from "./options.ts";
 import { addInputs, type FieldInputs, FieldOption, inputsOf, requestOf } from "./rpc-command.ts";
 
-/** The default of `--limit`. If `--follow` is set, the default is `DEFAULT_BEFORE`. */
+/** The default of `--limit` without `--follow`. */
 const DEFAULT_LIMIT = 50;
+/** The default of `--limit` with `--follow`. */
 const DEFAULT_BEFORE = 10;
 
 const { input } = AdminService.method.listAuditEvents;

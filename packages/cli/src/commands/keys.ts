@@ -100,7 +100,8 @@ export const keysCommands: DefineCommand = (keys, shell) => {
 };
 
 /**
- * Encrypts the secrets of all environments again. If `validateOnly` is set, only counts the records of each key.
+ * Encrypts the secrets of all environments again. If `validateOnly` is set, only counts the records that each key
+ * encrypted.
  *
  * @returns `uses`: for each key, the numbers of records that this key had encrypted before this call. `failed`: the
  *   environments and ids of the groups, signing keys and webhooks whose secrets cannot be decrypted

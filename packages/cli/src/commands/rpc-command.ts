@@ -191,12 +191,12 @@ export function inputsOf(
     const value = options[given.attributeName()];
     const input = { ...given.traits, field, label: given.long ?? "" };
     if (!cleared.includes(name)) return { ...input, value };
-    if (value !== undefined) throw usageFailure(`${input.label} and --clear ${name} exclude each other`);
+    if (value !== undefined) throw usageFailure(`give either ${input.label} or --clear ${name}`);
     return { ...input, value: null };
   });
 }
 
-/** Builds a request without its credentials: `readSecrets` sets them later. @throws Failure if an input is not valid */
+/** Builds a request. `readSecrets` adds the credentials later. @throws Failure if an input is not valid */
 export async function requestOf(
   session: Session,
   schema: DescMessage,
@@ -304,7 +304,7 @@ function isGroupUpdate(schema: DescMessage): boolean {
   return hasField(schema, "update_mask") && hasField(schema, "user_group_id");
 }
 
-/** Returns the part of a response to show, and its type. @param name see `part` in `RpcCommand` */
+/** Returns the message to show, and its type. @param name see `part` in `RpcCommand` */
 function partOf(schema: DescMessage, response: object, name?: string): [DescMessage, MessageShape<DescMessage>] {
   const field = name ? fieldOf(schema, name) : schema.fields.length === 1 ? schema.fields[0] : undefined;
   const value = field?.message && valueIn(response, field);

@@ -134,15 +134,16 @@ function unanswered(error: ConnectError, connection: Connection, { mayRepeat, ti
   const requestId = requestIdOf(error);
   const found = unreachable(url, error, connection.unusedProxy);
   if (found) {
-    const isLate = found.fault === "reset";
-    // A service that requires a client certificate can close the connection before Node reads the TLS alert.
-    const mayNeedCertificate = isLate && url.protocol === "https:" && connection.cert === undefined;
+    const isReset = found.fault === "reset";
+    // If a required client certificate is missing, the service may reset the connection before Node reads the
+    // TLS alert.
+    const mayNeedCertificate = isReset && url.protocol === "https:" && connection.cert === undefined;
     return new Failure(found.message, {
       exitCode: EXIT.unavailable,
       hint: mayNeedCertificate
         ? "try again; if the service requires a client certificate, give --cert-file FILE and --key-file FILE"
         : found.hint,
-      ...(isLate && { requestId, outcome }),
+      ...(isReset && { requestId, outcome }),
       cause: error,
     });
   }

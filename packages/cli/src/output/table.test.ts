@@ -16,7 +16,7 @@ it("a table aligns columns by the width that a terminal shows", () => {
   ).toEqual(["ID  NAME  WHEN", "1   \u6f22\u5b57  now", "22  e\u0301     -"]);
 });
 
-it("a table cuts names first, then the widest column, until a line fits the terminal", () => {
+it("a table that is too wide for the terminal shortens names first, then the widest column", () => {
   const rows = [["0123456789abcdef", "\u6f22".repeat(30), "2026-11-23"]];
   for (const width of [80, 50, 40, 30]) {
     const lines = new Table(COLUMNS, width).lines(rows);
@@ -26,7 +26,7 @@ it("a table cuts names first, then the widest column, until a line fits the term
   }
 });
 
-it("a table cuts a text in the middle, but does not split a shown character", () => {
+it("a table shortens a text in the middle, and never splits a character", () => {
   expect(cut("customer-0001", 9)).toBe("cust\u20260001");
   expect(cut("customer-0001", 13)).toBe("customer-0001");
   // Each Han character takes two cells. A letter and the accent of this letter take one cell.
@@ -34,7 +34,7 @@ it("a table cuts a text in the middle, but does not split a shown character", ()
   expect(cut("ne\u0301e\u0301e\u0301e\u0301n", 4)).toBe("ne\u0301\u2026n");
 });
 
-it("a table cuts the rows of a later page only if they do not fit the terminal", () => {
+it("a table shortens the rows of a later page only if the rows do not fit the terminal", () => {
   const table = new Table(COLUMNS, 32);
   expect(table.lines([["1", "name", "x"]])).toHaveLength(2);
   expect(table.lines([["a-longer-id", "a longer one", "y"]])).toEqual(["a-longer-id  a longer one  y"]);

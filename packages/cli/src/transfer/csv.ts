@@ -59,8 +59,8 @@ export function csvOf(rows: readonly Row[]): string {
 }
 
 /**
- * Quotes a value if the unquoted value would have another meaning, such as an unset field or a remark. The library
- * itself quotes a value that contains a comma or a quote.
+ * Quotes a value that would have another meaning without quotes, such as an empty text. The library itself quotes a
+ * value that contains a comma or a quote.
  */
 function quotedWhereNeeded(value: string) {
   return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
@@ -91,16 +91,16 @@ export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOption
 const RULE = `this line must name the columns, separated by commas: ${COLUMNS.join(",")}; provided_id is required`;
 
 /**
- * Shortens a heading for a message. If the file has no heading, the line is a group and may contain a token. For this
- * reason, long texts are cut.
+ * Shortens the texts of a heading for a message. If the file has no heading, the first line is a group, and the message
+ * must not show the token of this group.
  */
 function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }
 
-const NOT_CSV = "is not CSV: a quote is not closed, or is inside of a cell that does not start with a quote";
+const NOT_CSV = "is not CSV: a quote is not closed, or a cell without a quote at its start contains a quote";
 
-/** Reads the lines of the next record, until all quotes are closed. Skips blank lines and remarks before the record. */
+/** Reads the lines of the next record, until all quotes are closed. First skips blank lines and remarks (`REMARK`). */
 async function nextRecord(next: () => Promise<Line | undefined>): Promise<readonly Line[]> {
   const taken: Line[] = [];
   let [quotes, bytes] = [0, 0];

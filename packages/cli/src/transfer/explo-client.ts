@@ -10,7 +10,7 @@ import { type PatienceOptions, patiently } from "./patience.ts";
 
 interface ExploPage {
   readonly customers: readonly unknown[];
-  /** The number of all customers. Undefined if the response does not contain it. */
+  /** The number of all customers. Undefined if the response does not contain this number. */
   readonly total: number | undefined;
 }
 
@@ -21,14 +21,14 @@ interface ExploClientOptions extends PatienceOptions {
   readonly unusedProxy: string | undefined;
 }
 
-/** The maximum size of a page. Without this maximum, a response could fill the memory. */
+/** The maximum size of a page. A larger response could fill the memory. */
 const MAX_PAGE_BYTES = 128 * 1024 * 1024;
 const TIMEOUT_MS = 120_000;
 
 /**
  * The first `BURST` requests have no pause between them. Each later request starts at least `PACE_MS` after the
- * previous request. The hosted service allows 180 requests per minute from an address. The pause leaves a part of this
- * limit to other programs at the same address.
+ * previous request. The hosted service allows 180 requests per minute from an address. `ugs` sends at most 150, so that
+ * other programs at the same address can also send requests.
  */
 const BURST = 30;
 const PACE_MS = 500;
@@ -55,7 +55,7 @@ export class ExploClient {
    * Reads a page of the list. The first page has the number 1.
    *
    * @returns undefined after the last page
-   * @throws Failure if the request fails and another retry does not help
+   * @throws Failure if the request fails, and another retry would also fail or the time for retries has passed
    */
   async page(number: number): Promise<ExploPage | undefined> {
     const { url, pageSize } = this.#options;

@@ -41,6 +41,7 @@ export async function openExplo(
   return listedCustomers(client, flags.exploValues === "inherited");
 }
 
+/** How often the whole list is read at most. */
 const MAX_PASSES = 5;
 
 /**
@@ -81,7 +82,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
       if (passes === MAX_PASSES && seen.size < (total ?? 0))
         throw new Failure(`the hosted service reports ${count(total ?? 0)} customers, and lists ${count(pass.size)}`, {
           exitCode: EXIT.unavailable,
-          hint: "the pages repeat, or the list changes all the time: try again, or ask the support of the hosted service",
+          hint: "pages are equal, or the list changes all the time: try again, or ask the support of the hosted service",
         });
     }
   }
@@ -105,7 +106,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
   };
 }
 
-/** Converts a customer. `key` identifies the customer in every pass. `text` is a line of JSON Lines. */
+/** Converts a customer. `key` is the id of the customer, and `text` is a line of JSON Lines. */
 function rowOf(customer: unknown, isInherited: boolean) {
   const given: JsonObject = isObject(customer) ? customer : {};
   const [ownMapping, ownProperties] = [textValues(given["parent_schema_datasource_mapping"]), given["properties"]];

@@ -5,7 +5,7 @@ import { isJsonField, isTimeField, valueIn } from "../../../operator/src/fields.
 
 const FIELDS = ImportedUserGroupSchema.fields;
 const FIELDS_WITHOUT_TOKEN = FIELDS.filter(({ name }) => name !== "token");
-/** Returns whether a file contains the field as protobuf JSON. Such a field is a time, or a message of this service. */
+/** Returns whether files contain a field as protobuf JSON. This applies to times and to messages of this service. */
 const isConverted = (field: DescField) => field.fieldKind === "message" && !isJsonField(field);
 /** The columns whose cells in CSV are JSON. */
 export const JSON_COLUMNS: ReadonlySet<string> = new Set(
@@ -56,7 +56,7 @@ const MAX_DEPTH = 32;
 
 /**
  * @param depth the level of nesting; -1 for a whole row
- * @throws BadRow if the value cannot be sent, or would change on the way to the service
+ * @throws BadRow if the value cannot be sent unchanged to the service
  */
 function requireSendable(value: unknown, depth: number): void {
   if (typeof value === "string" && !value.isWellFormed()) throw new BadRow("has half of a surrogate pair");

@@ -10,7 +10,7 @@ const RESTART = "give --restart to start again";
  */
 export class GrowingFile {
   readonly path: string;
-  /** Advice for the user if a write fails. */
+  /** Advice for the user, shown if a write fails. */
   readonly #then: string;
   #file: FileHandle | undefined;
   #bytes = 0;

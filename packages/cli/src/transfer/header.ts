@@ -2,7 +2,7 @@ import { isObject } from "../../../operator/src/fields.ts";
 import { parsedJson } from "../json.ts";
 import type { Line } from "./lines.ts";
 
-/** The prefix of a remark: a line that contains no group. */
+/** Lines with this prefix are remarks. They contain no group. */
 export const REMARK = "#ugs ";
 
 /**
@@ -10,11 +10,11 @@ export const REMARK = "#ugs ";
  * `provided_id`. In CSV, this line starts with `#ugs `, and the object follows on the same line.
  */
 export interface FileHeader {
-  /** The time at which the groups were read, in RFC 3339. */
+  /** The time at which the export read the groups, in RFC 3339. */
   readonly snapshotTime?: string | undefined;
   /** The environment that the groups belong to. */
   readonly environment?: string | undefined;
-  /** The prefix that the ids of all exported groups have. Empty if the file contains all groups of the environment. */
+  /** The `--prefix` of the export. Empty if the file contains all groups of the environment. */
   readonly prefix?: string | undefined;
 }
 

@@ -23,7 +23,7 @@ interface ReportFlags {
   readonly verify?: boolean;
 }
 
-/** Creates the report about single groups. @param hasFile whether a file contains the reasons of rejections */
+/** Creates the report that names single groups. @param hasFile whether a file has the reasons of rejections */
 export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, hasFile: boolean) {
   let noted = 0;
   const note = (text: string) => {

@@ -7,7 +7,7 @@ import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 const CHUNK_GROUPS = 500;
 const CHUNK_BYTES = 768 * 1024;
 
-/** The number of requests in flight. The order of requests does not matter, because an import sends each id once. */
+/** The number of requests in flight. Requests may arrive in any order, because an import sends each id only once. */
 const IN_FLIGHT = 4;
 
 export interface Done {
@@ -29,7 +29,7 @@ interface ImportRecordsOptions extends Sending {
 
 /**
  * Imports the groups of a source. Several requests are in flight at the same time. Yields results in the order of the
- * source. Reads no more records than the requests in flight need. If a request fails, yields the results of all earlier
+ * source. Reads a record only when a request needs the record. If a request fails, yields the results of all earlier
  * requests, and then throws the error.
  */
 export async function* importRecords(source: GroupSource, options: ImportRecordsOptions) {
@@ -54,7 +54,7 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   let records: GroupRecord[] = [];
   let [bytes, count] = [0, 0];
   const chunk = (done: Chunk["done"]): Chunk => {
-    // The caller awaits this promise later. Without a handler, a rejection before that await would crash the process.
+    // The caller awaits this promise later. If the promise rejected earlier without a handler, the process would crash.
     done.catch(() => {});
     [records, bytes] = [[], 0];
     return { done, records: count };
@@ -79,7 +79,7 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
     }
     if (records.length > 0) yield chunk(send(records, options));
   } catch (error) {
-    // The records before the failure must still be imported.
+    // Import the records that were read before the failure.
     if (records.length > 0) yield chunk(send(records, options));
     yield chunk(Promise.reject(error));
   }

@@ -5,7 +5,7 @@ import { isSkipped } from "./header.ts";
 import { type Line, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, type ReadOptions, TOO_LONG } from "./records.ts";
 
-/** Reads groups from JSON Lines: one object per line. Skips blank lines and remarks. */
+/** Reads groups from JSON Lines, which has one object per line. Skips blank lines and remarks (see `REMARK`). */
 export async function* readJsonLines(
   first: Line | undefined,
   lines: AsyncIterator<Line, undefined>,

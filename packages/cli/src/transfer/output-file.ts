@@ -4,7 +4,7 @@ import { CONTINUE } from "../failures.ts";
 import { refusePresent, writing } from "../files.ts";
 import { GrowingFile } from "./growing-file.ts";
 
-/** The file of an export. While the export is incomplete, the name of the file ends in `.part`. */
+/** The file of an export. Until the export is complete, the name of the file ends in `.part`. */
 export class OutputFile extends GrowingFile {
   readonly #whole: string;
   readonly #mayReplace: boolean;

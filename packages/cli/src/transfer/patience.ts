@@ -3,17 +3,14 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { retryAfterMs } from "@user-group-service/client";
 import { Failure } from "../failures.ts";
 
-/**
- * The time after which retries stop if no call succeeds, in milliseconds. Delays that the service requests do not count
- * towards this time.
- */
+/** The maximum time for the retries of a call, in milliseconds. Delays that the service requests are not counted. */
 const PATIENCE_MS = 5 * 60_000;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 15_000;
 /** The maximum delay that a service can request, in milliseconds. */
 const MAX_DELAY_MS = 15 * 60_000;
 
-/** Codes of errors for which a retry does not help. */
+/** Codes of errors after which a retry would also fail. */
 const FINAL: ReadonlySet<Code> = new Set([
   Code.InvalidArgument,
   Code.NotFound,
@@ -26,7 +23,7 @@ const FINAL: ReadonlySet<Code> = new Set([
   Code.Unauthenticated,
 ]);
 
-/** Reasons of RESOURCE_EXHAUSTED errors for which a retry does not help. */
+/** Reasons of RESOURCE_EXHAUSTED errors after which a retry would also fail. */
 const FULL: ReadonlySet<string | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEADER_TOO_LARGE", "ENVIRONMENT_FULL"]);
 
 export interface PatienceOptions {
@@ -36,8 +33,8 @@ export interface PatienceOptions {
 }
 
 /**
- * Pauses between retries. The pauses grow with each failure. If the service requests a delay, the pause is at least as
- * long as this delay.
+ * Pauses between retries. The pauses grow with each failure, up to `MAX_PAUSE_MS`. If the service requests a longer
+ * delay, the pause has the length of this delay, up to `MAX_DELAY_MS`.
  */
 export class Patience {
   readonly #options: PatienceOptions;
@@ -51,8 +48,8 @@ export class Patience {
   /**
    * Pauses before a retry.
    *
-   * @param error a `Failure` whose cause is a `ConnectError`. For any other error, a retry does not help
-   * @throws the error if a retry does not help or `PATIENCE_MS` is over
+   * @param error if this is not a `Failure` whose cause is a `ConnectError`, the call must not be retried
+   * @throws the error if a retry would also fail, or if `PATIENCE_MS` has passed
    */
   async wait(error: unknown): Promise<void> {
     const { signal, onPause } = this.#options;
@@ -72,7 +69,7 @@ export class Patience {
   }
 }
 
-/** Repeats a call until it succeeds. @throws the last error, if a retry does not help or `PATIENCE_MS` is over */
+/** Repeats a call until it succeeds. @throws the last error, if a retry would also fail or `PATIENCE_MS` has passed */
 export async function patiently<T>(options: PatienceOptions, call: () => Promise<T>): Promise<T> {
   const patience = new Patience(options);
   for (;;) {

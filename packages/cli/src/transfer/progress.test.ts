@@ -18,12 +18,12 @@ function newProgress(isTTY: boolean, columns = 60) {
   return { progress, stream, at };
 }
 
-it("Progress shows the whole line on a terminal that does not report its width", () => {
+it("If a terminal does not report its width, Progress does not shorten the line", () => {
   const { at } = newProgress(true, 0);
   expect(at(1, 10)).toBe("\rimported 10 groups, 10/s, 1 %");
 });
 
-it("Progress writes a line with the rate and the remaining time every ten seconds if the output is not a terminal", () => {
+it("If the output is not a terminal, Progress writes the rate and the remaining time every ten seconds", () => {
   const { progress, stream, at } = newProgress(false);
   expect([at(0, 0), at(9.9, 99), at(10, 100)]).toEqual(["", "", "imported 100 groups, 10/s, 10 %, 1 min 30 s left\n"]);
   expect([at(19, 190), at(20, 400), at(29, 990)]).toEqual(["", "imported 400 groups, 20/s, 40 %, 30 s left\n", ""]);
@@ -49,7 +49,7 @@ it("Progress on a terminal updates a line at most five times a second, cuts the 
   expect(stream.read()).toBe(null);
 });
 
-it("Progress estimates the remaining time of a continued run only from the groups of this run", () => {
+it("If a run continues an earlier run, Progress estimates the remaining time from the speed of the later run", () => {
   const { at } = newProgress(false);
   // An earlier run has processed half of the groups.
   expect([at(0, 0, 0.5), at(10, 100, 0.75)]).toEqual(["", "imported 100 groups, 10/s, 75 %, 10 s left\n"]);

@@ -4,7 +4,7 @@ import type { Shell } from "../shell.ts";
 
 /** The minimum time between two updates on a terminal, in milliseconds. */
 const TERMINAL_MS = 200;
-/** The minimum time between two lines on any other stream, in milliseconds. */
+/** The minimum time between two lines on a stream that is not a terminal, in milliseconds. */
 const LINES_MS = 10_000;
 
 interface Position {
@@ -14,8 +14,8 @@ interface Position {
 }
 
 /**
- * Shows the progress of a transfer. On a terminal, updates one line. On any other stream, writes a line every ten
- * seconds.
+ * Shows the progress of a transfer. On a terminal, updates one line. On a stream that is not a terminal, writes a line
+ * every ten seconds.
  */
 export class Progress {
   readonly #stream: Shell["stderr"];
@@ -34,7 +34,7 @@ export class Progress {
     this.#isTerminal = stream.isTTY === true;
   }
 
-  /** Shows a position. Does nothing if the last update was too recent. */
+  /** Shows a position. Does nothing before the minimum time since the last update has passed. */
   show(position: Position): void {
     this.#beganAt ??= position.fraction;
     const now = performance.now();
@@ -44,7 +44,7 @@ export class Progress {
     this.#note = "";
   }
 
-  /** Shows a pause and the reason for the pause. If the pause is shorter than one second, shows nothing. */
+  /** Shows a pause and the reason for the pause. Shows no pause that is shorter than one second. */
   pause(pauseMs: number, reason: string): void {
     if (pauseMs < 1000) return;
     this.#note = `, waiting ${duration(pauseMs / 1000)}: ${reason}`;
@@ -64,7 +64,7 @@ export class Progress {
     if (fraction !== undefined) {
       parts.push(`${Math.floor(Math.min(1, fraction) * 100)} %`);
       const gained = fraction - (this.#beganAt ?? 0);
-      // During the first two seconds, an estimate is too inaccurate.
+      // An estimate from less than two seconds would be too inaccurate.
       if (gained > 0 && seconds > 2) parts.push(`${duration(((1 - fraction) / gained) * seconds)} left`);
     }
     return parts.join(", ") + this.#note;

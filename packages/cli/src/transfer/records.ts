@@ -6,7 +6,7 @@ import type { FileHeader } from "./header.ts";
 export interface GroupRecord {
   /** The number of the first line of the record. The first line of the input has the number 1. */
   readonly line: number;
-  /** The bytes of the record without the last line ending. Undefined if the record is too long. */
+  /** The bytes of the record without the line ending after it. Undefined if the record is too long. */
   readonly raw: Buffer | undefined;
   /** Undefined if the record is not a group. */
   readonly group?: ImportedUserGroup;
@@ -39,15 +39,15 @@ export interface ReadOptions {
   readonly ignoreUnknown: boolean;
 }
 
-/** The maximum length of a record. The largest group is shorter than this limit, even if every character is escaped. */
+/** The maximum length of a record. A group of the maximum size is shorter, even if every character is escaped. */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so its content is omitted`;
 
 /**
- * Converts a record to a group. If the record is not a valid group, returns the problem.
+ * Converts a row to a group. If the row is not a valid group, returns the problem.
  *
- * @param read returns the row. If `read` throws a BadRow, the message of the error is the problem
+ * @param read returns the row, or throws a BadRow whose message is the problem
  */
 export function contentOf(read: () => Row): Pick<GroupRecord, "group" | "problem"> {
   try {

@@ -9,7 +9,8 @@ import type { Done } from "./importer.ts";
 
 /**
  * The file of rejected records. A user can correct and import the file. The file starts with the first lines of the
- * input. A remark with the line number and the reason precedes each record. The first rejected record creates the file.
+ * input. Before each record, a line that starts with `REMARK` contains the line number and the reason. The file is
+ * created when the first record is rejected.
  */
 export class RejectsFile extends GrowingFile {
   readonly #firstLines: readonly string[];

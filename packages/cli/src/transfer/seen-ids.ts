@@ -1,9 +1,8 @@
 import { hash } from "node:crypto";
 
 /**
- * A set of ids. Instead of each id, stores 66 bits of the SHA-256 of the id. An id may be long, and the string of an id
- * may keep a whole record in memory. If the set contains ten million ids, the probability of a collision is below one
- * in a million.
+ * A set of ids. To save memory, stores 66 bits of the SHA-256 of each id instead of the id. If the set contains ten
+ * million ids, the probability of a collision is below one in a million.
  */
 export class SeenIds {
   readonly #digests = new Set<string>();

@@ -34,7 +34,7 @@ const FATES: { readonly [outcome in Outcome]?: Fate } = {
   [Outcome.SUSPENDED]: "suspended",
 };
 
-/** The codes of failed groups for which a retry may succeed. */
+/** A group that failed with one of these codes is sent again. */
 const REPEATED: ReadonlySet<number> = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Aborted]);
 
 export interface Sending {
@@ -44,7 +44,7 @@ export interface Sending {
 
 /**
  * Imports at most 500 groups. Retries temporary failures until each group is imported or rejected. A retry is safe,
- * because a repeated import of a group changes nothing.
+ * because a second import of the same group changes nothing.
  *
  * @throws Failure if the service rejects the whole request, or is unavailable for longer than five minutes
  * @throws Failure if a response lacks results

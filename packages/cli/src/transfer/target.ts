@@ -60,7 +60,7 @@ export async function* groupPages({ adminOnce, environment, patience }: Target, 
 
 /**
  * Runs a task, and removes the progress from the terminal at the end. If the task fails, the hint of the failure
- * contains `continuation`. A failure with the exit code of a usage mistake or a conflict stays unchanged.
+ * contains `continuation`. A failure with the exit code `EXIT.usage` or `EXIT.conflict` stays unchanged.
  */
 export async function continuable<T>(
   { out, shell }: Session,
@@ -75,7 +75,7 @@ export async function continuable<T>(
     if (!(error instanceof Failure)) throw error;
     const { detail, message } = error;
     if (detail.exitCode === EXIT.usage || detail.exitCode === EXIT.conflict) throw error;
-    // The unknown outcome of a call does not matter, because the user can safely repeat the task.
+    // Do not report that a change may have been made, because the user can safely repeat the whole task.
     const hint = detail.outcome === undefined ? detail.hint : undefined;
     throw new Failure(message, {
       ...detail,

@@ -10,7 +10,7 @@ export interface Customer {
   readonly [field: string]: unknown;
 }
 
-/** Returns true if it has answered the request, or false if the server must return the page. */
+/** Returns true if the function has answered the request. Returns false if the server must return the page. */
 export type Answer = (page: number, response: ServerResponse) => boolean;
 
 /** A fake of the hosted service. The fake behaves as the documentation of the hosted service describes. */

@@ -8,7 +8,7 @@ import { adminOf, newName } from "../../../../test/support/admin.ts";
 import { type Gate, type GateCall, newGate } from "./gate.ts";
 import { asRoot, type Run, type RunOptions, startUgs, summaryOf, ugs } from "./ugs.ts";
 
-/** The test groups. Their number is large enough for two pages of an export, and for three requests of an import. */
+/** The test groups. An export of these groups needs two pages, and an import needs three requests. */
 export const GROUPS = Array.from({ length: 1_200 }, (_, i) => ({
   provided_id: `group-${String(i).padStart(4, "0")}`,
   name: `Group ${i}`,
