@@ -20,7 +20,10 @@ if (worker || !answerCommandLine(process.argv.slice(2))) {
   setTimeout(endProcess, 500).unref();
 }
 
-/** Starts the service. If `WORKERS` is above 1, starts a supervisor instead, which starts worker processes. */
+/**
+ * Starts the service. If `WORKERS` is above 1 and this process is not a worker, starts the supervisor of the worker
+ * processes instead.
+ */
 async function start(): Promise<{ close(): Promise<void> }> {
   const config = await loadConfig(process.env);
   return !worker && config.workers > 1 ? supervise(config) : run(config);

@@ -13,7 +13,7 @@ import type { StoreIdentity } from "../store/identity.ts";
 
 interface GaugeSources {
   readonly settings: () => Pick<Config, "metricsPort" | "redis" | "tls">;
-  /** A Redis client with a short timeout. It fails before the scrape of the monitor times out. */
+  /** A Redis client with a short timeout, so that a call to Redis fails before the scrape of the monitor times out. */
   readonly client: StoreClient;
   /** Undefined if the service uses the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
@@ -23,8 +23,8 @@ interface GaugeSources {
 }
 
 /**
- * The time for which the memory usage of Redis is cached, in milliseconds. Clients may read the metrics often, and INFO
- * is expensive.
+ * How long the memory usage of Redis is cached, in milliseconds. Clients may read the metrics often, and the Redis
+ * command INFO is expensive.
  */
 const MEMORY_KEPT_MS = 5000;
 
@@ -53,7 +53,7 @@ export function addGauges(
     read: () =>
       cipher.ring.map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),
   });
-  // A file of a setting can contain hundreds of certificates, and each takes 0.2 ms to parse.
+  // A file can contain hundreds of certificates, and each takes 0.2 ms to parse. So cache the result for each setting.
   const parsed = new Map<string, { readonly pem: string; readonly expireTime: number }>();
   const expireTimeOf = (setting: string, pem: string): number => {
     const known = parsed.get(setting);

@@ -27,7 +27,7 @@ describe("the lifecycle", () => {
     expect(closed).toBe(1);
   });
 
-  it("is closing as soon as `close` is called", () => {
+  it("sets `isClosing` as soon as `close` is called", () => {
     const lifecycle = new Lifecycle();
     let seen: boolean | undefined;
     lifecycle.onClose("a", () => {
@@ -39,7 +39,7 @@ describe("the lifecycle", () => {
     return closing.then(() => expect(seen).toBe(true));
   });
 
-  it("is closing during the delay, before it closes the first resource", async () => {
+  it("sets `isClosing` before the delay, and closes the first resource after the delay", async () => {
     const lifecycle = new Lifecycle();
     let isClosed = false;
     lifecycle.onClose("a", () => {
@@ -80,5 +80,5 @@ describe("the lifecycle", () => {
     expect(seen).toEqual(["first"]);
   });
 
-  it("can close if it has no resources", async () => expect(await new Lifecycle().close(0)).toEqual([]));
+  it("closes without an error if it has no resources", async () => expect(await new Lifecycle().close(0)).toEqual([]));
 });

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 
 /**
- * Resolves when the process receives a stop signal, or when the supervisor of a worker exits. The listeners stay after
- * the first signal. If npm runs the service, one Ctrl-C arrives as two signals. Without a listener, the second signal
- * would end the process immediately.
+ * Resolves when the process receives SIGTERM or SIGINT. In a worker, also resolves when the supervisor exits. The
+ * listeners stay after the first signal, because one Ctrl-C arrives as two signals if npm runs the service. Without a
+ * listener, the second signal would end the process immediately.
  */
 export function stopRequested(isWorker: boolean): Promise<undefined> {
   return new Promise((resolve) => {
@@ -20,12 +20,12 @@ const IN_THREADS = /^(?:FSReq|CloseReq|GetAddrInfoReq|GetNameInfoReq)/;
  */
 export async function endProcess(): Promise<void> {
   const isInThreads = () => process.getActiveResourcesInfo().some((name) => IN_THREADS.test(name));
-  // Let the event loop run, because a finished thread counts as active until the event loop has run.
+  // Wait, because the work of a finished thread counts as active until the event loop has run.
   for (let turn = 0; turn < 5 && isInThreads(); turn++) await pause(100, undefined, { ref: false });
   if ("Deno" in globalThis || !isInThreads()) process.exit();
   process.removeAllListeners("SIGTERM");
   process.kill(process.pid, process.exitCode ? "SIGKILL" : "SIGTERM");
-  // The first process of a container ignores signals that it sends to itself, so abort the process.
+  // The process still runs if it is the first process of a container, because such a process ignores its own signals.
   process.abort();
 }
 
@@ -78,7 +78,7 @@ export class Lifecycle {
 }
 
 /**
- * Waits for `closed`: at most `ms`, and at least one turn of the event loop.
+ * Waits for `closed` for at most `ms` milliseconds. If no time is left, still waits about 1 ms.
  *
  * @throws Error after `ms`, or the error of `closed`
  */

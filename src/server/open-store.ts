@@ -37,7 +37,7 @@ interface StoreObservers {
  */
 export const WAIT_MS = 2000;
 
-/** Opens the store of the settings, and logs the state of the connections to Redis. @throws StoreMisconfigured */
+/** Opens Redis or the embedded store, and logs the state of the connections to Redis. @throws StoreMisconfigured */
 export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers) {
   const observe = metrics.observeStore.bind(metrics);
   if (!config.redis) {
@@ -49,8 +49,8 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   }
   let lastError: Error | undefined;
   const logged = new Set<string>();
-  // Do not log each error within `WAIT_MS`. If Redis has not answered at the end of this time, one log line reports the
-  // last error.
+  // Until `WAIT_MS` has passed, do not log connection errors. If Redis has not answered by then, one log line reports
+  // the last error.
   let isEarly = true;
   const { client, opened } = openRedis(config.redis, {
     data: { refusal: () => identity.refusal(), check: () => identity.check() },
@@ -130,7 +130,7 @@ export function openStores(
 /** The minimum time between two warnings about removed audit events of the same environment, in milliseconds. */
 const DROPPED_INTERVAL_MS = HOUR_MS;
 
-/** Creates the audit trail, which counts and logs the events that it removes because of AUDIT_MAX_EVENTS. */
+/** Creates the audit trail. Counts the events that it removes because of AUDIT_MAX_EVENTS, and logs a warning. */
 export function openAudit(
   { auditRetentionMs, auditMaxEvents }: Config,
   { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,

@@ -13,8 +13,8 @@ async function isGranted(permission: Permission): Promise<boolean> {
 }
 
 /**
- * Requires the permission to listen on a port. Call this function before listening. If the permission is missing, Deno
- * would throw in an internal callback, where no code can catch the error.
+ * Requires the permission to listen on a port. Call this function before the process listens. Otherwise, if the
+ * permission is missing, Deno throws an error in an internal callback, where no code can catch it.
  *
  * @throws Error of the system call `listen`
  */
@@ -50,8 +50,8 @@ export async function requireRunPermission(): Promise<void> {
 
 /**
  * Returns the Deno flags of a worker. The flags grant the permissions of `deno.json`, the unlimited permissions of this
- * process, and permission to read `files`. If a permission of this process is limited, such as `--allow-net=HOST`, the
- * worker does not get this permission. The reason is that a process cannot query the limits of its permissions.
+ * process, and the permission to read `files`. A process cannot query the limits of its permissions. So if a permission
+ * of this process is limited, such as `--allow-net=HOST`, the worker does not get it.
  */
 export async function workerFlags(files: readonly string[]): Promise<string[]> {
   const flags = ["--no-prompt", "-P"];

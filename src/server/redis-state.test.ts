@@ -4,7 +4,7 @@ import { holdsData } from "./redis-state.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
-/** Creates a client of nodes with these pages of keys. `performance.now` advances by a second per page. */
+/** Creates a client whose nodes return these pages of keys. Each page advances `performance.now` by one second. */
 function clientOf(nodes: { readonly [name: string]: readonly (readonly string[])[] }): Pick<StoreClient, "each"> {
   let now = performance.now();
   vi.spyOn(performance, "now").mockImplementation(() => now);
@@ -22,22 +22,22 @@ function clientOf(nodes: { readonly [name: string]: readonly (readonly string[])
   return { each } as unknown as Pick<StoreClient, "each">;
 }
 
-it("finds data of this service after any number of other keys", async () => {
+it("`holdsData` finds data of this service after any number of pages with other keys", async () => {
   const others = Array.from({ length: 50 }, () => []);
   expect(await holdsData(clientOf({ one: [...others, ["ug:env:a"]] }))).toBe(true);
   expect(await holdsData(clientOf({ one: [[]], two: [...others, ["ug:env:a"]] }))).toBe(true);
 });
 
-it("finds data that has this layout, but no identity", async () => {
+it("`holdsData` finds data of the current layout", async () => {
   expect(await holdsData(clientOf({ one: [["ug:{7}:environment"]] }))).toBe(true);
   expect(await holdsData(clientOf({ one: [["ug:{7}:group:a"]] }))).toBe(true);
 });
 
-it("does not count rate limits as data", async () => {
+it("`holdsData` does not count the keys of rate limits as data", async () => {
   expect(await holdsData(clientOf({ one: [[], ["ug:rate:a"]], two: [["ug:rate:b"]] }))).toBe(false);
 });
 
-it("finds no data if running processes have only written their own keys after Redis was emptied", async () => {
+it("`holdsData` ignores the keys that running processes write after Redis was emptied", async () => {
   const late = ["ug:{ug:format}:time", "ug:token-keys", "ug:environments"];
   expect(await holdsData(clientOf({ one: [late] }))).toBe(false);
 });

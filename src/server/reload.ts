@@ -9,7 +9,7 @@ import { checkTokenKeys } from "../store/secret-keys/ring.ts";
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { explainStartFailure } from "./start-messages.ts";
 
-/** Watches the files of settings. Logs each change, and updates the gauges. */
+/** Watches the files of settings for changes. Logs each change, and provides metrics about the last change of a file. */
 export function watchFiles(
   config: Config,
   { use, logger, metrics }: Pick<FilesListener, "use"> & { readonly logger: Logger; readonly metrics: Metrics },
@@ -20,7 +20,6 @@ export function watchFiles(
     states.set(setting, { isUsed, time: isUsed || !before ? Date.now() / 1000 : before.time });
   };
   for (const { setting } of config.files) note(setting, true);
-  // With several workers, the value is 0 if any worker does not use the content.
   metrics.gauge({
     name: "ugs_config_last_reload_successful",
     help: "1 if the content of the file of a setting is in use, otherwise 0",
@@ -51,9 +50,9 @@ export function watchFiles(
 }
 
 /**
- * Requires that the keys in `next` can replace the keys in `ring`. The workers replace their rings at different times.
- * Until all workers have replaced their rings, each worker must be able to decrypt the tokens that other workers
- * encrypt.
+ * Requires that the keys in `next` can replace the keys of TOKEN_KEYS in use, `ring`. The workers replace their keys at
+ * different times. Until all workers have replaced their keys, each worker must be able to decrypt the tokens that
+ * other workers encrypt.
  *
  * @param redis undefined if the service uses the embedded store. In this case, any key of `ring` may have encrypted
  *   tokens, so `next` must contain all keys of `ring`

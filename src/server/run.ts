@@ -31,12 +31,12 @@ import { openForks, Supervisor } from "./supervisor.ts";
 import { answerData, isReporter, notifySupervisor, requestData, worker } from "./worker.ts";
 
 /**
- * The time that a worker waits for the metrics of all workers or for the history, in milliseconds. The time is longer
- * than the timeout of the supervisor.
+ * The time that a worker waits for the metrics of all workers or for the history, in milliseconds. It is longer than
+ * the time that the supervisor waits for the metrics of each worker.
  */
 const METRICS_TIMEOUT_MS = 6000;
 
-/** The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes usually wait longer. */
+/** The timeout of a Redis call for `/readyz` and metrics, in milliseconds. Probes and monitors usually wait longer. */
 const PROBE_TIMEOUT_MS = 2000;
 
 /**
@@ -47,9 +47,9 @@ const UNKNOWN_INTERVAL_MS = 60_000;
 
 /**
  * Opens the service, and listens. If Redis does not answer within `WAIT_MS`, the service listens anyway, but is not
- * ready. When the service can use the data in Redis, it announces the URL. For workers, the supervisor announces the
- * URL. `close` of the result stops accepting connections, finishes the calls in flight, and closes everything within
- * the shutdown timeout.
+ * ready. When the service can use the data in Redis, it prints or logs its URL. A worker sends the URL to the
+ * supervisor instead. `close` of the result stops accepting connections, finishes the calls in flight, and closes all
+ * resources within the shutdown timeout.
  *
  * @throws StoreMisconfigured, or the error of `listen`
  */
@@ -146,7 +146,7 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
   const development = generateTokens(config, hasConsole);
   if (isReporter()) warnOfSettings(config, { logger, hasConsole, development });
   const traces = await openTraces(config, { logger, metrics, lifecycle });
-  // `onReady` uses `state`, so await nothing between `openStore` and `new RedisState`.
+  // Await nothing between `openStore` and `new RedisState`: `onReady` could run in between, and it uses `state`.
   const onReady = () => state.restore();
   const { client, identity, opened } = await openStore(config, { logger, metrics, onReady });
   lifecycle.onClose("store", () => client.close());
@@ -213,7 +213,7 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
   return { app, metrics, development, service, sessions, endStreams, startDeliveries: webhooks.start };
 }
 
-/** Opens the history of samples. A worker sends its samples to the supervisor, which stores those of all workers. */
+/** Opens the history of metrics. A worker sends its samples to the supervisor, which stores the samples of all workers. */
 function openHistory() {
   if (worker) {
     const readHistory = async (query: HistoryQuery) => {

@@ -2,20 +2,20 @@ import { setFlagsFromString } from "node:v8";
 import { configureTextEncoding, getTextEncoding } from "@bufbuild/protobuf/wire";
 
 /*
- * Sets options of V8 and protobuf-es. Import this file before all other files. If ioredis is loaded first, a call costs
- * 5 % more CPU.
+ * Sets options of V8 and protobuf-es. Import this file before all other files: if ioredis is loaded before this file, a
+ * call takes 5 % more CPU time.
  */
 
 /*
- * V8 collects the old generation when its size has grown by this percentage. A lower value takes more CPU, because
- * collections are more frequent. At 100 %, a pause takes twice as long as at 50 %, and a worker uses 20 MiB more. Deno
- * reads V8 flags only from its command line.
+ * V8 runs a garbage collection of old objects when their size has grown by this percentage. A lower value takes more
+ * CPU time, because collections are more frequent. At 100 %, a pause takes twice as long as at 50 %, and a worker uses
+ * 20 MiB more memory. On Deno, the flag has no effect here, because Deno reads V8 flags only from its command line.
  */
 if (!("Deno" in globalThis)) setFlagsFromString("--heap-growing-percent=50");
 
 /*
- * Removes the accessor `__proto__`, so that callers can use this key in maps and JSON objects, and cannot change a
- * prototype. Deno has no such accessor.
+ * Removes the accessor `__proto__`, so that callers can use `__proto__` as a key of maps and JSON objects, and cannot
+ * change a prototype. Deno has no such accessor.
  */
 // biome-ignore lint/suspicious/noProto: removing the accessor is the purpose
 delete (Object.prototype as { __proto__?: unknown }).__proto__;

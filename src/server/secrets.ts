@@ -1,6 +1,9 @@
 import type { Config } from "../config/config.ts";
 
-/** The minimum length of a redacted secret, in characters. A shorter secret may be a part of an ordinary word. */
+/**
+ * The minimum length of a secret that the log redacts, in characters. A shorter secret may occur in ordinary words, and
+ * redacting it would damage the log.
+ */
 const MIN_LENGTH = 8;
 
 export function secretsOf(config: Config): string[] {

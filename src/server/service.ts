@@ -49,7 +49,7 @@ export class Service {
     const { opened, state } = this.#parts;
     await opened;
     await state.check();
-    // If a file of settings changes while `#useTokens` runs, use the tokens of the new settings as well.
+    // If `reload` replaces the settings while `#useTokens` runs, call `#useTokens` again with the new settings.
     for (let used: Config | undefined; used !== this.settings; ) {
       used = this.settings;
       await this.#useTokens(used);
@@ -78,7 +78,7 @@ export class Service {
   }
 
   async #useTokens({ apiTokens, adminTokens }: Config): Promise<void> {
-    // The ids of unnamed tokens depend on the last key of the ring. If the last key changes, these ids change
+    // The ids of tokens without a name depend on the last key of TOKEN_KEYS. If the last key changes, these ids change
     // (docs/operations/rotate-keys.md).
     const { secret } = this.#parts.cipher.ring.at(-1) as RingKey;
     const key = deriveKey(secret, "id of a static API token");
@@ -90,9 +90,9 @@ export class Service {
   }
 
   /**
-   * Returns an API token of the settings. If a token has no name, its id is a digest of the token. The id therefore
-   * does not depend on the order of the tokens. The digest has a key, so that readers of the log cannot test guessed
-   * tokens.
+   * Returns an API token of the settings. If a token has no name, its id is a digest of the token, so the id does not
+   * depend on the order of the tokens. The digest is keyed, so that readers of the log cannot use it to test guesses of
+   * the token.
    */
   async #boundToken({ token, name, environment: wanted }: ApiTokenSetting, key: Uint8Array): Promise<StaticToken> {
     const { state } = this.#parts;

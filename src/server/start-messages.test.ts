@@ -46,7 +46,7 @@ describe("a command line", () => {
     [["--help", "me"], "argument 2 (me) is unknown"],
     [["ADMIN_TOKEN=0123456789abcdef"], "argument 1 (ADMIN_TOKEN) is unknown"],
     [["ugk_0123456789"], "argument 1 (ugk_) is unknown"],
-  ])("with %j is rejected, and the message repeats no possible secret", (args, start) => {
+  ])("with the arguments %j is rejected, and the message does not quote a value that may be secret", (args, start) => {
     const { text = "", exitCode } = answerTo(args) ?? {};
     expect(text.slice(0, text.indexOf(":"))).toBe(start);
     expect(exitCode).toBe(2);

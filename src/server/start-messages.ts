@@ -18,8 +18,8 @@ export interface Listening {
 }
 
 /**
- * Announces the URL, and generated API tokens with an example call. If the output is a terminal, prints plain lines.
- * Otherwise writes log lines.
+ * Reports the URL of the service. If the service has generated API tokens, also reports these tokens and an example
+ * call. If the output is a terminal, prints plain lines. Otherwise writes log lines.
  */
 export function announce({ logger, logUnredacted, print }: Log, listening: Listening): void {
   const { url, metricsUrl, workers, development } = listening;
@@ -57,7 +57,7 @@ export function isLoopback(host: string): boolean {
   return /^(?:127\.|::1$|localhost$)/i.test(host);
 }
 
-/** Warns of settings that are probably mistakes, and of settings that let other machines read tokens. */
+/** Logs warnings about settings that are probably mistakes, and about settings that expose tokens to the network. */
 export function warnOfSettings(
   { misspelled, host, tls, metricsPort, apiTokens, adminTokens }: Config,
   {

@@ -6,7 +6,7 @@ import type { Sample } from "../observability/history.ts";
 export interface WorkerStart {
   /** The number of the worker, from 1. A replacement gets a new number. */
   readonly number: number;
-  /** The ports of the workers on Deno. The operating system may have selected these ports. Undefined on Node. */
+  /** On Deno: the ports on which every worker listens. Undefined on Node, where `node:cluster` shares the ports. */
   readonly ports?: { readonly port: number; readonly metricsPort: number | undefined; readonly reusePort: true };
 }
 
@@ -19,8 +19,8 @@ export type Notice =
   | { readonly kind: "sample"; readonly sample: Sample };
 
 /**
- * A request for data, or its response. A worker requests the metrics of all workers, or the history. The supervisor
- * requests the metrics of one worker.
+ * A request for data, or its response. A worker requests the metrics of all workers or the history from the supervisor.
+ * The supervisor requests the own metrics of a worker.
  */
 export interface DataMessage {
   readonly kind: "all metrics" | "own metrics" | "history";
@@ -54,7 +54,7 @@ function readArgument(argument: string | undefined): WorkerStart | undefined {
   return JSON.parse(argument.slice(ARGUMENT.length)) as WorkerStart;
 }
 
-/** Returns whether this process logs the messages that concern all workers. */
+/** Returns whether this process logs the messages that every worker would log identically. */
 export function isReporter(): boolean {
   return worker === undefined || worker.number === 1;
 }
