@@ -1,7 +1,8 @@
 #!/bin/sh
 # Creates the folder `secrets` next to this script, with the secrets of compose.yaml. If the folder exists, this script
-# changes nothing. Keep the secrets: if token-keys is lost, the service cannot decrypt the stored tokens. All users can
-# read the files, because the containers run as other users than the owner. Only the owner can open the folder.
+# changes nothing. Keep the secrets: if token-keys is lost, the service cannot decrypt the stored tokens. The files have
+# read permission for all users, because the containers do not run as the owner of the files. Other users of the machine
+# still cannot read the files, because only the owner can open the folder.
 set -eu
 cd "$(dirname "$0")"
 if [ -e secrets ]; then
@@ -14,8 +15,8 @@ password=$(openssl rand -hex 24)
 echo "$password" > "$new/redis-password"
 echo "k1:$(openssl rand -base64 32)" > "$new/token-keys"
 openssl rand -hex 24 > "$new/admin-token"
-# The permissions of the user are those in docs/operations/redis.md. The file contains a digest of the password, not the
-# password.
+# docs/operations/redis.md explains the permissions of the Redis user. The file contains a digest of the password, not
+# the password.
 digest=$(printf %s "$password" | openssl dgst -sha256 -r | cut -d ' ' -f 1)
 cat > "$new/redis-users" <<END
 user default off

@@ -159,7 +159,7 @@ describe("a variable that is not a setting", () => {
     expect(await misspelled(name)).toEqual([]);
   });
 
-  it("with the name API_TOKEN is reported only if its value names an environment", async () => {
+  it("with the name API_TOKEN is reported only if its value looks like an entry of API_TOKENS", async () => {
     for (const value of ["ugk_0123", "c2VjcmV0c2VjcmV0cw=="]) expect(await misspelled("API_TOKEN", value)).toEqual([]);
     expect(await misspelled("API_TOKEN", `acme/Customer=${TOKEN}`)).toHaveLength(1);
   });
@@ -171,7 +171,7 @@ describe("a variable that is not a setting", () => {
   });
 });
 
-/** The settings that each setting requires. */
+/** Further settings that a setting requires. */
 const BESIDE: { readonly [name in Setting]?: Environ } = {
   REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
   REDIS_CA_FILE: { REDIS_URL: "rediss-cluster://h", TOKEN_KEYS: `k:${KEY}` },
@@ -188,7 +188,7 @@ interface RedisFields extends Partial<Omit<RedisTarget, "hosts" | "secrets"> & R
   readonly hosts?: readonly (readonly [host: string, port: number])[];
 }
 
-/** Returns the expected `redis`. By default, REDIS_URL is `redis://h`, and the service has no secrets of Redis. */
+/** Returns the `redis` that the test expects. Default: the result for the REDIS_URL `redis://h` without secrets. */
 function redis({ hosts = [["h", 6379]], password, sentinelPassword, ca, ...others }: RedisFields): RedisTarget {
   return {
     topology: "node",
@@ -361,7 +361,7 @@ const UNCHECKED = [
   "OTEL_TRACES_SAMPLER_ARG",
 ] as const;
 
-/** Invalid values. Some values contain a text of `SECRETS`, so that a test detects a message that quotes the value. */
+/** Invalid values. Some contain a secret of `SECRETS`, so that the test fails if a message quotes such a value. */
 const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],
   PORT: ["65536", "-1", "8080.5", "0x50", "1e3", " 80", "eighty", "99999999999999999999"],
@@ -495,7 +495,7 @@ describe("the message of a fault", () => {
     }
   });
 
-  it("names the first faults of a long list, and the number of further faults", async () => {
+  it("names only the first 20 faults of a long list, and the number of the other faults", async () => {
     const faults = await faultsOf({ CORS_ORIGINS: Array.from({ length: 40_000 }, () => "x").join(",") });
     expect([faults.length, faults.at(-1)]).toEqual([21, "CORS_ORIGINS has 39980 more faults in its entries"]);
   });
@@ -516,18 +516,18 @@ describe("the message of a fault", () => {
     ]);
   });
 
-  it("names a setting of the collector only if this setting has a fault", async () => {
+  it("names no OTEL_ variable if only other settings are invalid", async () => {
     for (const [name, texts] of Object.entries(BAD).filter(([name]) => !name.startsWith("OTEL_"))) {
       for (const text of texts)
         for (const fault of await faultsOf({ [name]: text })) expect(fault).not.toContain("OTEL_");
     }
   });
 
-  it("contains the command that creates a key", async () => {
+  it("about missing TOKEN_KEYS contains the command that creates a key", async () => {
     expect(await faultsOf({ REDIS_URL: "redis://h" })).toEqual([expect.stringContaining("openssl rand -base64 32")]);
   });
 
-  it("names every fault once", async () => {
+  it("names every invalid setting once if all settings are invalid", async () => {
     const environ = Object.fromEntries(Object.entries(BAD).map(([name, [text]]) => [name, text]));
     const faults = await faultsOf(environ);
     const named = faults.map((fault) => fault.split(" ")[0]);

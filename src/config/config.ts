@@ -157,7 +157,7 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
     ],
     [
       /^http:/i.test(otlpTracesEndpoint ?? "") && (otlpCa ?? otlpCert) !== undefined,
-      `OTEL_EXPORTER_OTLP_${otlpCa === undefined ? "CLIENT_" : ""}CERTIFICATE needs a collector with TLS: https:// in its endpoint`,
+      `OTEL_EXPORTER_OTLP_${otlpCa === undefined ? "CLIENT_" : ""}CERTIFICATE needs a collector with TLS: the URL of the collector must start with https://`,
     ],
   ];
   faults.push(...rules.flatMap(([isBroken, fault]) => (isBroken ? [fault] : [])));
@@ -187,7 +187,7 @@ function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
 
 /**
  * Finds variables whose names differ from a setting only in case, in underscores, or in a missing `_FILE` at the end.
- * If the name of the setting is long, a few letters may differ, too.
+ * If the name of the setting is long, the names may also differ in a few letters.
  */
 function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
@@ -211,8 +211,8 @@ function isExample(name: string, value: string): boolean {
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // In a short name, fewer letters may differ, because many names resemble a short name. In the names of OpenTelemetry,
-  // fewer letters may differ as well, because these names resemble each other.
+  // Allow fewer different letters in a short name, because many other names resemble a short name. Also allow few in the
+  // names of OpenTelemetry, because these names resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

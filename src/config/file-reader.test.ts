@@ -49,7 +49,7 @@ describe("a read that hangs", () => {
     return { began, hung, reader: new FileReader(read, 20) };
   }
 
-  it("ends at its timeout, and blocks only the files of the same mount", async () => {
+  it("ends at its timeout, and makes only the files of the same mount unreadable", async () => {
     const { began, hung, reader } = memory();
     await readAll(reader, "a1", "a2", "b");
     began.length = 0;
@@ -69,7 +69,7 @@ describe("a read that hangs", () => {
     expect(await readAll(reader, "a1", "a2", "b")).toEqual(["text of a1", "text of a2", "text of b"]);
   });
 
-  it("leaves threads free for other work, even if the reads of all mounts hang", async () => {
+  it("prevents further reads if another read hangs as well, so that threads stay free for other work", async () => {
     const { began, hung, reader } = memory();
     const paths = ["a", "b", "c", "d", "e"];
     for (const path of paths) hung.set(path, () => {});

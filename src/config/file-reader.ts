@@ -26,7 +26,10 @@ interface ReadFile {
   readonly device: number;
 }
 
-/** Reads files one by one, with a timeout for each. While a read hangs, skips all other files of the same mount. */
+/**
+ * Reads files one by one, with a timeout for each file. While a read hangs, returns an error for each file of the same
+ * mount.
+ */
 export class FileReader {
   readonly #read: typeof readRegularFile;
   readonly #readMs: number;
@@ -51,7 +54,7 @@ export class FileReader {
 
   async #contentOf(path: string): Promise<FileContent> {
     if (path.includes("-----BEGIN"))
-      return new SettingError("contains the text of a file: set it to the path of the file");
+      return new SettingError("contains the content of a file: set it to the path of the file");
     if (this.#isBlocked(path)) return unreadable(path, HANGS);
     this.#hanging.add(path);
     const reading = this.#read(path).finally(() => this.#hanging.delete(path));

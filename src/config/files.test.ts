@@ -13,7 +13,7 @@ const { cert: OTHER_CERT, key: OTHER_KEY } = certificates.client;
 
 const TOKENS = "a=0123456789abcdef\nb=fedcba9876543210\n";
 
-/** Watches files of settings in a new folder. `state` has the settings in use and the reports. */
+/** Creates files of settings in a new folder. `state` has the settings in use and the calls of the listener. */
 async function watched(
   texts: { readonly [setting in FileSetting]?: string },
   environ: Environ = {},
@@ -43,34 +43,34 @@ async function watched(
     },
   };
   const files = new SettingFiles(state.used, listener, reader);
-  const look = async (times = 2) => {
+  const poll = async (times = 2) => {
     for (let i = 0; i < times; i++) await files.readAll();
   };
-  return { folder, pathOf, state, look, tokens: () => state.used.apiTokens.map(({ token }) => token) };
+  return { folder, pathOf, state, poll, tokens: () => state.used.apiTokens.map(({ token }) => token) };
 }
 
 describe("the files of settings", () => {
-  it("are not reported if a program writes the same content again", async () => {
-    const { pathOf, state, look } = await watched({ API_TOKENS_FILE: TOKENS });
-    await look();
+  it("are not applied again if a program writes the same content again", async () => {
+    const { pathOf, state, poll } = await watched({ API_TOKENS_FILE: TOKENS });
+    await poll();
     writeFileSync(pathOf("API_TOKENS_FILE"), TOKENS);
-    await look();
+    await poll();
     expect(state.reports).toEqual([]);
   });
 
-  it("are used after two equal reads if new files replace the old files", async () => {
-    const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
+  it("are applied after two equal reads if a new file replaces the old file", async () => {
+    const { pathOf, state, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     writeFileSync(pathOf("new"), "c=00000000000000000\n");
     renameSync(pathOf("new"), pathOf("API_TOKENS_FILE"));
-    await look(1);
+    await poll(1);
     expect(tokens()).toHaveLength(2);
-    await look(1);
+    await poll(1);
     expect(tokens()).toEqual(["00000000000000000"]);
     expect(state.reports).toEqual(["API_TOKENS_FILE: used"]);
   });
 
   it("are read again if the symbolic link to their folder changes, as in Kubernetes", async () => {
-    const { folder, look, tokens } = await watched({});
+    const { folder, poll, tokens } = await watched({});
     const version = (name: string, text: string) => {
       mkdirSync(join(folder, name));
       writeFileSync(join(folder, name, "tokens"), text);
@@ -82,35 +82,35 @@ describe("the files of settings", () => {
     const mounted = await watched({}, { API_TOKENS_FILE: join(folder, "tokens") });
     version("..2026_02", "c=00000000000000000");
     rmSync(join(folder, "..2026_01"), { recursive: true });
-    await mounted.look();
+    await mounted.poll();
     expect(mounted.tokens()).toEqual(["00000000000000000"]);
-    await look();
+    await poll();
     expect(tokens()).toEqual([]);
   });
 
-  it("are not used while a program writes them", async () => {
-    const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
+  it("are not applied while a program writes them", async () => {
+    const { pathOf, state, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     const next = "c=0000000000000000000000\nd=1111111111111111111111\n";
     for (const length of [0, 18, 20, 40]) {
       writeFileSync(pathOf("API_TOKENS_FILE"), next.slice(0, length));
-      await look(1);
+      await poll(1);
     }
     expect([tokens(), state.reports]).toEqual([["0123456789abcdef", "fedcba9876543210"], []]);
     writeFileSync(pathOf("API_TOKENS_FILE"), next);
-    await look();
+    await poll();
     expect(tokens()).toEqual(["0000000000000000000000", "1111111111111111111111"]);
   });
 
-  it("leave the last valid content in use if they are deleted, empty or invalid; each change is reported once", async () => {
-    const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
+  it("leave the last valid content in use if they are deleted, empty or invalid, and report each fault once", async () => {
+    const { pathOf, state, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     const path = pathOf("API_TOKENS_FILE");
     rmSync(path);
-    await look(5);
+    await poll(5);
     writeFileSync(path, "");
-    await look(5);
+    await poll(5);
     for (const bad of ["a=short", "a=too-short", "a=short"]) {
       writeFileSync(path, bad);
-      await look(5);
+      await poll(5);
     }
     expect(tokens()).toHaveLength(2);
     expect(state.reports).toEqual([
@@ -119,23 +119,23 @@ describe("the files of settings", () => {
       ...Array.from({ length: 3 }, () => expect.stringMatching(/entry 1 needs a token of 16/)),
     ]);
     writeFileSync(path, TOKENS);
-    await look();
+    await poll();
     expect(state.reports.slice(5)).toEqual(["API_TOKENS_FILE: used"]);
   });
 
-  it("remove all tokens if they contain `none`", async () => {
+  it("remove all tokens if they contain only `none`", async () => {
     const root = "0123456789abcdef-root";
-    const { pathOf, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS, ADMIN_TOKEN_FILE: root });
+    const { pathOf, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS, ADMIN_TOKEN_FILE: root });
     writeFileSync(pathOf("API_TOKENS_FILE"), "none\n");
-    await look();
+    await poll();
     expect(tokens()).toEqual([]);
     writeFileSync(pathOf("API_TOKENS_FILE"), "none\na=0123456789abcdef");
-    await look();
+    await poll();
     expect(tokens()).toEqual([]);
   });
 
-  it("are used only if certificate and key match, in any order of their changes", async () => {
-    const { pathOf, state, look } = await watched({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: KEY });
+  it("are applied only if certificate and key match, regardless of which file changes first", async () => {
+    const { pathOf, state, poll } = await watched({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: KEY });
     const steps: [FileSetting, string][] = [
       ["TLS_KEY_FILE", OTHER_KEY],
       ["TLS_CERT_FILE", OTHER_CERT],
@@ -145,7 +145,7 @@ describe("the files of settings", () => {
     const used: boolean[] = [];
     for (const [setting, text] of steps) {
       writeFileSync(pathOf(setting), text);
-      await look();
+      await poll();
       used.push(state.used.tls?.key === OTHER_KEY.trimEnd() && state.used.tls.cert === OTHER_CERT.trimEnd());
       if (used.at(-1) === false) expect(state.used.tls).toMatchObject({ cert: expect.stringContaining(CERT.trim()) });
     }
@@ -158,54 +158,54 @@ describe("the files of settings", () => {
     ]);
   });
 
-  it("are used even if another file is invalid", async () => {
-    const { pathOf, state, look, tokens } = await watched({
+  it("are applied even if the file of another setting is invalid", async () => {
+    const { pathOf, state, poll, tokens } = await watched({
       API_TOKENS_FILE: TOKENS,
       ADMIN_TOKEN_FILE: "0123456789abcdef-root",
     });
     writeFileSync(pathOf("ADMIN_TOKEN_FILE"), "short");
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
-    await look();
+    await poll();
     expect(tokens()).toEqual(["a-new-token-of-24-chars"]);
     expect(state.used.adminTokens).toEqual(["0123456789abcdef-root"]);
   });
 
-  it("are tried again if the service rejects them", async () => {
-    const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
+  it("are applied at a later attempt if the service rejects them at first", async () => {
+    const { pathOf, state, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     state.refusal = new Error("Redis is away");
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
-    await look(4);
+    await poll(4);
     expect([tokens().length, state.reports]).toEqual([2, ["API_TOKENS_FILE: Error: Redis is away"]]);
     state.refusal = undefined;
-    await look(1);
+    await poll(1);
     expect(tokens()).toEqual(["a-new-token-of-24-chars"]);
   });
 
-  it("are tried again with growing delays, and immediately after a change", async () => {
-    const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
+  it("are tried again with growing delays if the service rejects them, and without a delay if they change", async () => {
+    const { pathOf, state, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     state.refusal = new Error("Redis is away");
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
-    await look(200);
+    await poll(200);
     expect(state.tries).toBeGreaterThan(5);
     expect(state.tries).toBeLessThan(13);
     state.refusal = undefined;
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-better-token-of-27-chars");
-    await look();
+    await poll();
     expect(tokens()).toEqual(["a-better-token-of-27-chars"]);
   });
 
-  it("are used while the read of another file hangs, and the hanging read is reported once", async () => {
+  it("are applied while the read of another file hangs, and the hanging read is reported once", async () => {
     const hung = new Set<string>();
     const read = async (path: string) => {
       const device = Number(path.endsWith("ADMIN_TOKEN_FILE"));
       return hung.has(path) ? new Promise<never>(() => {}) : { text: readFileSync(path, "utf8"), device };
     };
     const texts = { ADMIN_TOKEN_FILE: "0123456789abcdef-root", API_TOKENS_FILE: TOKENS };
-    const { pathOf, state, look, tokens } = await watched(texts, {}, new FileReader(read, 20));
-    await look();
+    const { pathOf, state, poll, tokens } = await watched(texts, {}, new FileReader(read, 20));
+    await poll();
     hung.add(pathOf("ADMIN_TOKEN_FILE"));
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
-    await look(5);
+    await poll(5);
     expect(tokens()).toEqual(["a-new-token-of-24-chars"]);
     expect(state.reports).toEqual([
       "API_TOKENS_FILE: used",

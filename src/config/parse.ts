@@ -60,7 +60,7 @@ export function rateLimit(text: string): RateLimit | undefined {
     if (!(error instanceof SettingError)) throw error;
   }
   throw new SettingError(
-    "must be off, or CALLS/DURATION such as 1000/10s: CALLS is 1 to 1,000,000,000, and DURATION is in whole seconds, up to 24h",
+    "must be off, or CALLS/DURATION such as 1000/10s: CALLS is from 1 to 1,000,000,000, and DURATION is from 1s to 24h in whole seconds",
   );
 }
 
@@ -97,15 +97,15 @@ function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
 
 /** @param by returns the part of an entry that must be unique */
 function requireDifferent<T>(entries: readonly T[], by: (entry: T, i: number) => string, fault: string): void {
-  const places = new Map<string, number>();
+  const firstIndexes = new Map<string, number>();
   entries.map(by).forEach((value, i) => {
-    const first = places.get(value);
+    const first = firstIndexes.get(value);
     if (first !== undefined) throw new SettingError(`entries ${first + 1} and ${i + 1} ${fault}`);
-    places.set(value, i);
+    firstIndexes.set(value, i);
   });
 }
 
-/** Quotes an entry in an error. Do not use this function for secrets. */
+/** Returns the start of a fault, with the entry in quotes. Do not use this function for secrets. */
 function quoted(entry: string): string {
   return entry === "" ? "is empty: it" : `is ${JSON.stringify(entry.slice(0, 100))}: it`;
 }
@@ -124,7 +124,7 @@ export function password(text: string): string {
   return text;
 }
 
-/** Parses `ID:BASE64,...`. The first key encrypts, and all keys decrypt. */
+/** Parses `ID:BASE64,...`. */
 export function tokenKeys(text: string): RingKey[] {
   const keys = list(text, (entry) => {
     const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/.exec(entry);
@@ -139,13 +139,13 @@ export function tokenKeys(text: string): RingKey[] {
   return keys;
 }
 
-/** The value that removes all tokens. An empty file removes no tokens, because a program may be writing the file. */
+/** The value for no tokens. An empty file does not remove the tokens, because a program may be writing the file. */
 const NO_TOKENS = "none";
 
 export interface ApiTokenSetting {
   readonly environment: EnvironmentName;
   readonly token: string;
-  /** The name in the log and in the audit trail, if the token has a name. */
+  /** The name that the log and the audit trail show. */
   readonly name?: string | undefined;
 }
 

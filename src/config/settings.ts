@@ -17,13 +17,13 @@ export const SETTINGS = {
   WORKERS: [
     "workers",
     integer(1, 256),
-    "number of processes that share the port. More than 1 needs a real Redis, and on Deno [a permission](docs/operations/install.md#deno)",
+    "number of processes that share the port. A value above 1 needs a real Redis. On Deno, it also needs [a permission](docs/operations/install.md#deno)",
     "1",
   ],
   REDIS_URL: [
     "redisUrl",
     optional(String),
-    "one node: `redis://USER:PASSWORD@HOST:PORT/DB`; Sentinels: `redis-sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/DB#MASTER`; a Cluster: `redis-cluster://USER:PASSWORD@HOST:PORT,HOST:PORT`. With TLS, the scheme starts with `rediss`. Write special characters of a password as `%XX`. If unset, the service uses the embedded store",
+    "one node: `redis://USER:PASSWORD@HOST:PORT/DB`; Sentinels: `redis-sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/DB#MASTER`; a Cluster: `redis-cluster://USER:PASSWORD@HOST:PORT,HOST:PORT`. With TLS, the scheme starts with `rediss`. Write special characters of a password as `%XX`. If unset, the service uses the embedded store, which keeps all data in memory",
   ],
   REDIS_PASSWORD_FILE: [
     "redisPassword",
@@ -44,7 +44,7 @@ export const SETTINGS = {
   TOKEN_KEYS: [
     "tokenKeys",
     parse.tokenKeys,
-    "`ID:BASE64,...`: 32-byte keys. The first key encrypts tokens, and all keys decrypt. Required with a real Redis",
+    "`ID:BASE64,...`: 32-byte keys. The service encrypts tokens with the first key, and decrypts tokens with all keys. Required with a real Redis",
   ],
   TOKEN_KEYS_FILE: ["tokenKeys", parse.tokenKeys, "file with `TOKEN_KEYS`, one key per line"],
   API_TOKENS: [
@@ -56,19 +56,19 @@ export const SETTINGS = {
   ADMIN_TOKEN: [
     "adminTokens",
     parse.adminTokens,
-    "token of the role root, of at least 16 characters. This token may call AdminService for every environment. To replace the token, set the old and the new token, separated by a comma",
+    "token with the role root, of at least 16 characters. This token may call AdminService for every environment. To replace the token, set the old and the new token, separated by a comma",
   ],
   ADMIN_TOKEN_FILE: ["adminTokens", parse.adminTokens, "file with `ADMIN_TOKEN`, one token per line, or `none`"],
   ROTATION_GRACE: [
     "rotationGraceMs",
     duration(0, 30 * DAY_MS),
-    "default grace period of a rotated token, up to `30d`. A request can set another grace period",
+    "default grace period, in which the old token stays valid after a rotation, up to `30d`. A request can set another grace period",
     "0s",
   ],
   API_TOKEN_CACHE: [
     "apiTokenCacheMs",
     duration(0, DAY_MS),
-    "how long a worker caches an issued API token, up to `24h`. Revocations reach all workers immediately. If the Redis user has no permission to subscribe, revocations reach all workers within this time. With `0s`, each call makes one more round trip",
+    "how long a worker caches an issued API token, up to `24h`. Revocations reach all workers immediately. If the Redis user has no permission to subscribe, a worker may accept a revoked token for up to this time. With `0s`, each call makes one more round trip to Redis",
     "5s",
   ],
   AUDIT_RETENTION: [
@@ -116,19 +116,19 @@ export const SETTINGS = {
   RATE_LIMIT: [
     "rateLimit",
     parse.rateLimit,
-    "maximum call rate per API token, such as `1000/10s`. Further calls get status 429. All workers share one count. `ADMIN_TOKEN` has no limit",
+    "maximum call rate per API token, such as `1000/10s` for 1000 calls in 10 seconds. Further calls get status 429. All workers share one count. `ADMIN_TOKEN` has no limit",
     "off",
   ],
   AUTH_FAILURE_LIMIT: [
     "authFailureLimit",
     parse.rateLimit,
-    "maximum rate of failed authentications per address (IPv6: per /64 network), or `off`. Further failures get status 429. Valid tokens are exempt",
+    "maximum rate of failed authentications per client address (IPv6: per /64 network), or `off`. Further failures get status 429. Valid tokens are exempt",
     "60/1m",
   ],
   PUBLIC_URL: [
     "publicUrl",
     optional(parse.publicUrl),
-    "public URL of the service, such as `https://groups.example.com`: the issuer of viewer sessions. If unset and `HOST` is a loopback address, the issuer is the URL on which the service listens. If unset and `HOST` is another address, the service creates no sessions",
+    "public URL of the service, such as `https://groups.example.com`. This URL is the issuer (`iss`) of viewer sessions. If unset and `HOST` is a loopback address, the issuer is the URL on which the service listens. If unset and `HOST` is another address, the service creates no sessions",
   ],
   VIEWER_SESSION_MAX: [
     "viewerSessionMaxMs",
@@ -174,7 +174,7 @@ export const SETTINGS = {
   REDIS_TIMEOUT: [
     "redisTimeoutMs",
     duration(10, MAX_STORE_CALL_MS),
-    "timeout of a Redis call. After the timeout, Redis no longer commits the change of the call",
+    "timeout of a Redis call. Redis does not commit a change after the timeout of its call",
     "1s",
   ],
   // OpenTelemetry itself reads these variables. They are in this table, so that the service validates them, the README
@@ -192,7 +192,7 @@ export const SETTINGS = {
   OTEL_EXPORTER_OTLP_PROTOCOL: [
     "otlpProtocol",
     parse.otlpProtocol,
-    "must be `http/protobuf`. The service does not support `grpc`. Collectors receive `grpc` at another port",
+    "must be `http/protobuf`. The service does not support `grpc`. Collectors usually receive the two protocols on different ports",
     "http/protobuf",
   ],
   OTEL_EXPORTER_OTLP_HEADERS: [
@@ -224,7 +224,7 @@ export const SETTINGS = {
   OTEL_TRACES_SAMPLER: [
     "tracesSampler",
     String,
-    "`always_on`, `always_off` or `traceidratio`. With the prefix `parentbased_`, the sampler applies only to calls without a `traceparent`",
+    "`always_on`, `always_off` or `traceidratio`. With the prefix `parentbased_`, the sampler applies only to calls without the header `traceparent`",
     "parentbased_always_on",
   ],
   OTEL_TRACES_SAMPLER_ARG: ["tracesSamplerArg", String, "share of calls that `traceidratio` samples, from 0 to 1", "1"],

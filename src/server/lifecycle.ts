@@ -78,7 +78,7 @@ export class Lifecycle {
 }
 
 /**
- * Waits for `closed` for at most `ms` milliseconds. If no time is left, still waits about 1 ms.
+ * Waits for `closed` for at most `ms` milliseconds. Even if no time is left, accepts a promise that is already resolved.
  *
  * @throws Error after `ms`, or the error of `closed`
  */

@@ -13,7 +13,7 @@ import { redisSigningKeys } from "../store/secret-keys/signing-keys.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { openStores } from "./open-store.ts";
 
-/** Tokens for development. The service generates and announces these tokens. They are valid until the process exits. */
+/** Tokens for development. The service generates and prints these tokens. They are valid until the process exits. */
 export interface DevelopmentTokens {
   readonly apiTokens: readonly ApiTokenSetting[];
   /**
@@ -40,8 +40,8 @@ interface IssuedDeps extends GroupDeps {
 }
 
 /**
- * Opens the stores, the viewer sessions and the issued API tokens. If the service uses Redis, subscribes to the
- * revocations and signing-key changes of other workers.
+ * Opens the stores, the viewer sessions and the API tokens of AdminService. If the service uses Redis, subscribes to
+ * the revocations and signing-key changes of other workers.
  */
 export function openIssuedTokens(
   config: Config,
@@ -74,7 +74,7 @@ export function openIssuedTokens(
     onOverdue: (error) =>
       logger.warn(
         errorFields(error),
-        "the service could not make a due change of signing keys; the next attempt follows within two minutes",
+        "a due rotation of signing keys failed, so the current keys stay in use; the service tries again at the next read of these keys from Redis",
       ),
   });
   const sessions = new ViewerSessions({

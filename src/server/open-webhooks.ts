@@ -46,7 +46,10 @@ export function openWebhooks(
       },
       unreadableApiToken(environment, id) {
         const fields = { environment: formatEnvironmentName(environment), api_token_id: id };
-        logger.warn(fields, "an API token is not checked for its expiry, because its record is damaged");
+        logger.warn(
+          fields,
+          "webhooks receive no event about the expiry of an API token, because its record is damaged",
+        );
       },
       disabled(environment, id) {
         metrics.webhooksDisabled.inc();

@@ -22,8 +22,8 @@ const RETRY_MS = 1000;
 const PUT_OFF_MS = 5;
 
 /**
- * The minimum and maximum interval of environment checks, in milliseconds. Between these limits, the interval is the
- * value of `API_TOKEN_CACHE`.
+ * The minimum and maximum interval at which the process checks that Redis has the environments of `API_TOKENS`, in
+ * milliseconds. Between these limits, the interval is the value of `API_TOKEN_CACHE`.
  */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
@@ -140,8 +140,8 @@ export class RedisState {
   }
 
   /**
-   * Called when a connection to Redis is ready. Checks the data once after `RETRY_MS`, because other connections may
-   * follow. During the start, does nothing, because `check` checks the data.
+   * Call this method when a connection to Redis is ready. Schedules one check of the data after `RETRY_MS`, because
+   * other connections may become ready in this time. During the start, does nothing, because `check` checks the data.
    */
   restore(): void {
     if (this.#timers.length > 0) this.#later();
@@ -204,7 +204,7 @@ export class RedisState {
     const { client, cipher, tokenKeys } = this.#deps;
     await checkFormat(client, identity, this.#isChecked);
     const missing = await checkTokenKeys(client, cipher.ring);
-    // Only the first check searches for environments that need a missing key, because the search takes time.
+    // Only the first check searches for environments that need a key that TOKEN_KEYS lacks, because the search is slow.
     if (!this.#isChecked) await tokenKeys.requireUnneeded(missing);
     this.#isChecked = true;
   }
@@ -295,9 +295,9 @@ function requireLayout(format: string): void {
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**
- * Returns whether Redis has a key of an environment. Ignores all other keys, because a running process may write such
- * keys after Redis was emptied. The scan takes about a second per million keys of other applications, so the service
- * scans only if Redis has no layout number.
+ * Returns whether Redis has a key of an environment. Ignores all other keys of the service, because a running process
+ * may write these keys after Redis was emptied. The scan takes about a second per million keys of other applications,
+ * so the service scans only if Redis has no layout number.
  */
 export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
   /** The SCAN cursor of each node. If the scan of a node is complete, the cursor is `0`. */

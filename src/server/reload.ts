@@ -9,7 +9,7 @@ import { checkTokenKeys } from "../store/secret-keys/ring.ts";
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { explainStartFailure } from "./start-messages.ts";
 
-/** Watches the files of settings for changes. Logs each change, and provides metrics about the last change of a file. */
+/** Watches the files of settings for changes. Logs each change, and provides metrics about the last change. */
 export function watchFiles(
   config: Config,
   { use, logger, metrics }: Pick<FilesListener, "use"> & { readonly logger: Logger; readonly metrics: Metrics },

@@ -213,7 +213,7 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
   return { app, metrics, development, service, sessions, endStreams, startDeliveries: webhooks.start };
 }
 
-/** Opens the history of metrics. A worker sends its samples to the supervisor, which stores the samples of all workers. */
+/** Opens the history of metrics. A worker sends its samples to the supervisor, which stores them for all workers. */
 function openHistory() {
   if (worker) {
     const readHistory = async (query: HistoryQuery) => {

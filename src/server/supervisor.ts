@@ -81,7 +81,7 @@ export class Supervisor {
     }
   }
 
-  /** Stops all workers, which finish their calls. Kills a worker that takes too long. */
+  /** Stops all workers. Each worker finishes its calls in flight. Kills a worker that takes too long. */
   async close(): Promise<void> {
     this.#log.logger.info("shutting down");
     await this.#end();
@@ -187,7 +187,7 @@ interface Forks {
   fork(number: number): ChildProcess;
   /**
    * Releases the ports that this process keeps for the workers. Call this method when all workers listen or the start
-   * has failed. Call it before the announcement of the URL.
+   * has failed. Call it before you report the URL, because this process resets connections until the release.
    */
   release(): Promise<unknown>;
 }
@@ -228,10 +228,10 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 }
 
 /**
- * Requires that no other service listens on a port. If another service listened, the operating system would let the
- * workers share the port with that service. If the system selects the port, this process keeps the port until the
- * workers listen. While this process keeps the port, it resets connections to the port. It listens with `reusePort`,
- * because the first listener decides whether other processes can share the port.
+ * Requires that no other service listens on a port. Otherwise the operating system would let the workers share the port
+ * with that service. If `port` is 0, the system selects a port, and this process keeps it until the workers listen. In
+ * this time, this process resets connections to the port. It listens with `reusePort`, because the first listener
+ * decides whether other processes can share the port.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);
