@@ -43,7 +43,7 @@ export async function bundleService(outdir) {
     splitting: true,
     // Prefer ES modules, because esbuild removes unused code of ES modules.
     mainFields: ["module", "main"],
-    // The service does not use these modules. Without this entry, esbuild writes a file for each of these modules.
+    // The service does not use the modules that match this pattern. Otherwise esbuild would write a file for each module.
     external: ["./getMachineId-*"],
     sourcemap: true,
     banner: { js: REQUIRE },
@@ -101,7 +101,7 @@ async function bundleCommandLine(outdir) {
     ...COMMON,
     entryPoints: { ugs: "packages/cli/src/main.ts" },
     outdir,
-    // Only `licensesOf` reads the source map.
+    // The output does not contain the source map, because only `licensesOf` reads it.
     sourcemap: "external",
     banner: { js: `#!/usr/bin/env node\n${REQUIRE}` },
   });

@@ -124,8 +124,8 @@ function ruleOf(file) {
   return RULES.filter(([folder]) => isIn(file, folder)).sort(([a], [b]) => b.length - a.length)[0];
 }
 
-/** @param place a folder, a file, a package, or `FOLDER/*` */
-function isIn(target, place) {
-  if (place.endsWith("/*")) return dirname(target) === place.slice(0, -2);
-  return target === place || target.startsWith(`${place}/`);
+/** @param path a folder, a file, a package, or `FOLDER/*` */
+function isIn(target, path) {
+  if (path.endsWith("/*")) return dirname(target) === path.slice(0, -2);
+  return target === path || target.startsWith(`${path}/`);
 }

@@ -1,6 +1,6 @@
 // Writes test/fixtures/viewer-sessions.json. The file contains valid and invalid viewer sessions for the tests of
-// verifiers. The keys are only for these tests. Each ECDSA signature of the same data is different. So the script reuses
-// the signatures of the existing file, and unchanged cases stay the same.
+// verifiers. The keys are only for these tests. ECDSA creates a different signature each time, even for the same data. So
+// the script reuses the signatures of the existing file, so that unchanged cases stay the same.
 import { createECDH, createHash, createPrivateKey, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -60,7 +60,7 @@ const withHeader = (text) => signed(base64url(text), base64url(JSON.stringify(CL
 const withHeaders = (more) => withHeader(JSON.stringify({ ...HEADER, ...more }));
 const withPayload = (text) => signed(base64url(JSON.stringify(HEADER)), base64url(text));
 const withClaims = (more) => withPayload(JSON.stringify({ ...CLAIMS, ...more }));
-/** Returns a session. In the JSON of its claims, the value of the claim `name` is `text`, exactly as written. */
+/** Returns a session whose claim `name` has the JSON `text`. The function does not parse or format `text`. */
 const withClaim = (name, text) =>
   withPayload(JSON.stringify({ ...CLAIMS, [name]: "HERE" }).replace('"HERE"', () => text));
 

@@ -7,7 +7,7 @@
 # the old master acknowledges during that second are lost. So this script pauses changes on the old master during the
 # failover.
 #
-#   REDISCLI_AUTH, REDIS_USER   password and user of the nodes, with the rights info, client, replicaof, config|rewrite
+#   REDISCLI_AUTH, REDIS_USER   password and user of the nodes. Permissions: info, client, replicaof, config|rewrite
 #   REDIS_SENTINEL_PASSWORD     password of the Sentinels
 #   REDIS_CLI                   redis-cli with its options, such as "redis-cli --tls --cacert ca.pem"
 set -euo pipefail

@@ -8,7 +8,7 @@ export interface Calling {
   readonly isRest: boolean;
 }
 
-/** The methods that change nothing. GetUserGroup can create a group. */
+/** The methods that change nothing. GetUserGroup is omitted, because it can create a group. */
 const READS = /^(?:Get(?!UserGroup$)|List|Lookup|ResolveViewer$|Check$)/;
 
 export function isRead({ name }: DescMethod): boolean {
@@ -29,8 +29,8 @@ const only =
   ({ method: { name } }) =>
     names.includes(name);
 /**
- * The same as `only`, except that ResolveViewer over REST does not match. Over REST, ResolveViewer returns
- * `active: false` instead of an error.
+ * Matches the same operations as `only`, but not ResolveViewer over REST, because this operation returns `active: false`
+ * instead of an error.
  */
 const onlyRpc =
   (...names: readonly string[]): Rule =>

@@ -18,7 +18,7 @@ function withDependencies(file: DescFile): DescFile[] {
 function schemaOf(typeName: string) {
   const schemas = new Schemas(new FieldRulesReader(registry));
   const message = registry.getMessage(typeName);
-  if (!message) throw new Error(`there is no ${typeName}`);
+  if (!message) throw new Error(`the message ${typeName} does not exist`);
   schemas.message(message);
   return { schema: schemas.all[typeName] as JsonSchema, all: schemas.all };
 }

@@ -47,7 +47,7 @@ function operationOf(type: string, description: string): JsonSchema {
     })),
     requestBody: { required: true, content: { "application/json": { schema: messageSchema(type) } } },
     responses: {
-      "2XX": { description: "The endpoint has received the event. The next event follows." },
+      "2XX": { description: "The endpoint has received the event. The service then sends the next event." },
       default: { description: "The service sends the event again later." },
     },
   };

@@ -10,15 +10,15 @@ if (viewer) {
     fetch: (init) => fetch("/session", { method: "POST", ...init }),
     onChange: showSession,
   });
-  await look(sessions);
+  await updateDashboard(sessions);
 } else element("login").hidden = false;
 
 /** Shows the dashboard, and updates the dashboard every half second. */
-async function look(sessions) {
+async function updateDashboard(sessions) {
   try {
     const session = await sessions.get();
     let answer = await read(session);
-    // The session is not valid any more, for example because it was revoked. Request another session.
+    // The dashboard host rejects the session, for example because it was revoked. Request another session.
     if (answer.status === 401) answer = await read(await sessions.replace(session));
     if (answer.status === 401) show({});
     else if (answer.ok) {
@@ -26,11 +26,11 @@ async function look(sessions) {
       show({ group, viewer, ...properties });
     }
   } catch (error) {
-    // If there is no session, show nothing. Any other error can be temporary, so keep the dashboard.
+    // If the back end creates no session, show nothing. Any other error can be temporary, so keep the dashboard.
     if (error instanceof ViewerSessionUnavailable) show({});
     if (error.status === 401) return loggedOut(sessions);
   }
-  setTimeout(look, 500, sessions);
+  setTimeout(updateDashboard, 500, sessions);
 }
 
 /** Shows the login form. Called if the viewer has logged out in another tab, or if the back end has restarted. */
