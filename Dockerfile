@@ -14,7 +14,7 @@ RUN npm ci --omit=dev --no-audit --no-fund \
   && cp /usr/lib/*/libjemalloc.so.2 . \
   && cat /usr/share/doc/libjemalloc2/copyright >> dist/LICENSES.txt
 
-# Node and its libraries, without a shell or a package manager.
+# This image contains Node and its libraries, but no shell and no package manager.
 FROM gcr.io/distroless/nodejs24-debian13:nonroot
 ARG VERSION=0.1.0
 ARG REVISION=unknown

@@ -21,7 +21,8 @@ const COMMON = {
   format: "esm",
   logLevel: "warning",
   write: false,
-  // Node parses minified code in less time. Stack traces stay readable, because names are kept and lines are short.
+  // Minify, so that Node parses the code in less time. Stack traces stay readable, because names are kept and lines are
+  // short.
   minifySyntax: true,
   minifyWhitespace: true,
   lineLimit: 120,
@@ -43,7 +44,8 @@ export async function bundleService(outdir) {
     splitting: true,
     // Prefer ES modules, because esbuild removes unused code of ES modules.
     mainFields: ["module", "main"],
-    // The service does not use the modules that match this pattern. Otherwise esbuild would write a file for each module.
+    // The service does not use the modules that match this pattern. Do not bundle them, because esbuild would write a
+    // file for each module.
     external: ["./getMachineId-*"],
     sourcemap: true,
     banner: { js: REQUIRE },

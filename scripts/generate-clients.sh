@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates the code of the Python and Go clients from proto/. This script needs Python 3.11 and Go. Both programs
-# download packages, from PyPI and from the Go module proxy.
+# Generates the code of the Python and Go clients from proto/. This script needs Python 3.11 and Go. It downloads Python
+# packages from PyPI, and Go modules from the Go module proxy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"

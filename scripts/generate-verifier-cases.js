@@ -1,6 +1,6 @@
 // Writes test/fixtures/viewer-sessions.json. The file contains valid and invalid viewer sessions for the tests of
-// verifiers. The keys are only for these tests. ECDSA creates a different signature each time, even for the same data. So
-// the script reuses the signatures of the existing file, so that unchanged cases stay the same.
+// verifiers. The keys are only for these tests. ECDSA creates a different signature each time, even for the same data.
+// The script reuses the signatures of the existing file, so that unchanged cases stay the same.
 import { createECDH, createHash, createPrivateKey, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

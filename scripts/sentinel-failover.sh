@@ -99,8 +99,8 @@ while [ "$new" = "$old" ]; do
 done
 say "+switch-master: the master is ${new/ /:}"
 
-# Sentinel sends REPLICAOF to the old master as well, but maybe after the pause. In that case, the old master would
-# first run the paused changes, and then lose them.
+# Make the old master a replica before the pause ends. Sentinel also sends REPLICAOF to the old master, but maybe only
+# after the pause. In that case, the old master would first run the paused changes, and then lose them.
 read -r new_host new_port <<<"$new"
 ask_old REPLICAOF "$new_host" "$new_port" >/dev/null ||
   fail "$old_host:$old_port cannot become a replica: stop it, because it may accept changes that are lost"

@@ -73,7 +73,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
     for (const token of TOKENS)
       await waitFor("all groups are served", async () => !(await answered(server, token)).includes(false));
     await waitFor("the data of the other shards is checked", () =>
-      server.log().some(({ msg }) => msg === "the data in Redis is checked"),
+      server.log().some(({ msg }) => msg === "the check of the data in Redis succeeded"),
     );
   });
 });

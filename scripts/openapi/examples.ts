@@ -18,7 +18,8 @@ const VALUES: { readonly [field: string]: unknown } = {
 };
 
 /**
- * Returns a request that contains only the required fields. If a reader sends this request, it changes no other field.
+ * Returns a request that contains only the required fields. If readers of the document send this request, they do not
+ * change optional fields by accident.
  *
  * @throws Error if a required field has no value in this file
  */

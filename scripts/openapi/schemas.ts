@@ -97,8 +97,8 @@ export class Schemas {
   }
 
   /**
-   * Returns whether a request must contain the field. A rule can require the field. If a field has no presence, an
-   * unset field has the default value. So a request must also contain the field if its rules refuse the default value.
+   * Returns whether a request must contain the field. The result is true if a rule requires the field. If a field has
+   * no presence, an unset field has the default value. So the result is also true if the rules refuse this value.
    */
   private isRequired(field: DescField): boolean {
     const rules = this.rules.of(field);

@@ -55,14 +55,14 @@ export interface Config extends Omit<Values, Combined> {
 
 type FileContents = { readonly [name in FileSetting]?: FileContent };
 
-/** Reads environment variables and files. An empty variable counts as unset. @throws ConfigError with every fault */
+/** Reads environment variables and files. Ignores empty variables. @throws ConfigError that lists all faults */
 export async function loadConfig(environ: Environ): Promise<Readonly<Config>> {
   const settings = (Object.keys(SETTINGS) as Setting[]).filter(isFile);
   const paths = settings.flatMap((name) => (environ[name] ? [[name, environ[name]] as const] : []));
   return parseConfig(environ, Object.fromEntries(await new FileReader().readAll(paths)));
 }
 
-/** @param contents the contents of all files of settings @throws ConfigError with every fault */
+/** @param contents the contents of all files of settings @throws ConfigError that lists all faults */
 function parseConfig(environ: Environ, contents: FileContents): Readonly<Config> {
   const given = (name: Setting): string => environ[name] || defaultOf(name);
   const files: SettingFile[] = [];
@@ -211,8 +211,8 @@ function isExample(name: string, value: string): boolean {
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // Allow fewer different letters in a short name, because many other names resemble a short name. Also allow few in the
-  // names of OpenTelemetry, because these names resemble each other.
+  // Allow fewer different letters in a short name than in a long name, because many other names resemble a short name.
+  // Allow only two in the names of OpenTelemetry, because these names resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

@@ -25,8 +25,8 @@ export interface FilesListener {
 }
 
 /**
- * The maximum number of reads between two attempts to use the same rejected contents. An attempt may be expensive for
- * Redis.
+ * The maximum number of reads between two attempts to use the same contents after the service has rejected them. The
+ * attempts are rare, because an attempt may be expensive for Redis.
  */
 const MAX_WAIT = 30;
 

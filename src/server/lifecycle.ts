@@ -46,7 +46,7 @@ export class Lifecycle {
     this.#closers.push({ name, close });
   }
 
-  /** Whether closing has begun. A closing process should receive no new work. */
+  /** Whether `close` was called. */
   get isClosing(): boolean {
     return this.#closing !== undefined;
   }
@@ -78,7 +78,7 @@ export class Lifecycle {
 }
 
 /**
- * Waits for `closed` for at most `ms` milliseconds. Even if no time is left, accepts a promise that is already resolved.
+ * Waits for `closed` for at most `ms` milliseconds. Even if no time is left, accepts a promise that has resolved.
  *
  * @throws Error after `ms`, or the error of `closed`
  */

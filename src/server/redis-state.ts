@@ -184,12 +184,15 @@ export class RedisState {
       if (identity.refusal()) return;
       await this.#check(identity);
       await this.#restoreEnvironments();
-      if (this.#isFailing) logger.info("the data in Redis is checked");
+      if (this.#isFailing) logger.info("the check of the data in Redis succeeded");
       this.#isFailing = false;
     } catch (error) {
       if (error instanceof StoreMisconfigured && !this.#isChecked) return this.#deps.onUnusable(error);
       if (!this.#isFailing)
-        logger.error(errorFields(error), "Redis is back, but the check of its data failed; trying again");
+        logger.error(
+          errorFields(error),
+          "Redis answers again, but the check of its data failed; the service repeats the check",
+        );
       this.#isFailing = true;
       this.#later();
     }
@@ -225,7 +228,7 @@ export class RedisState {
     }
   }
 
-  /** Logs the deletion of an environment once. If the environment is used again, also logs its next deletion. */
+  /** Logs the deletion of an environment once. If the environment is created again, also logs its next deletion. */
   #logDeletion(environment: string): void {
     if (this.#loggedDeletions.has(environment)) return;
     this.#loggedDeletions.add(environment);

@@ -7,7 +7,7 @@ const [a, b] = [key("a", 1), key("b", 2)];
 
 it.each<[string, RingKey[], RingKey[], string]>([
   ["begins with a new key", [a], [b, a], "is new"],
-  ["lacks a key of the embedded store", [a, b], [a], "TOKEN_KEYS lacks b"],
+  ["lacks a key that the embedded store uses", [a, b], [a], "TOKEN_KEYS lacks b"],
   ["has another secret for an existing id", [a], [key("a", 3)], "id a"],
 ])("rejects new TOKEN_KEYS if the value %s", async (_name, ring, next, fault) => {
   await expect(requireSuccessor(ring, next, undefined)).rejects.toThrow(fault);

@@ -41,7 +41,7 @@ export class Service {
   }
 
   /**
-   * Waits for Redis, checks the data in Redis, and begins to serve.
+   * Waits for Redis, checks the data in Redis, and accepts the tokens of the settings. The service is ready afterwards.
    *
    * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
    */

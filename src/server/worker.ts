@@ -10,7 +10,7 @@ export interface WorkerStart {
   readonly ports?: { readonly port: number; readonly metricsPort: number | undefined; readonly reusePort: true };
 }
 
-/** A message from a worker that needs no response. */
+/** A message from a worker to the supervisor. The supervisor sends no response. */
 export type Notice =
   // The worker listens, but still waits for Redis.
   | { readonly kind: "waiting" }
