@@ -3,7 +3,7 @@ import type { JsonSchema } from "./rules.ts";
 import { refTo } from "./schemas.ts";
 import type { Reason } from "./tables.ts";
 
-/** The HTTP statuses that have a response of their own. Errors with any other status share one response. */
+/** The HTTP statuses that have a separate response. Errors with any other status share one response. */
 const OF_CALLS = [400, 401, 403, 404, 409, 412, 429, 500, 503, 504];
 
 type ErrorForm = "Connect" | "Rest";

@@ -41,7 +41,7 @@ interface Rules {
   readonly isVisible: boolean;
 }
 
-/** A rule of a message. If `isRequired` is true, exactly one of the fields is set, otherwise at most one. */
+/** A rule for a group of fields: a message may set at most one of them. If `isRequired` is true, it must set one. */
 export interface Choice {
   readonly fields: readonly DescField[];
   readonly isRequired: boolean;
@@ -53,7 +53,7 @@ export class FieldRulesReader {
   private readonly noToken: DescExtension | undefined;
   private readonly visible: DescExtension | undefined;
 
-  /** @param registry must contain usergroup/v1/json_rules.proto if a field has a rule of this file */
+  /** @param registry must contain usergroup/v1/json_rules.proto if a field has a rule from that proto file */
   constructor(registry: Registry) {
     this.json = registry.getExtension("usergroup.v1.json");
     this.noToken = registry.getExtension("usergroup.v1.no_token");
@@ -69,7 +69,7 @@ export class FieldRulesReader {
     };
   }
 
-  /** Returns the choices that a message requires. @throws Error if the message has a rule that is not a choice */
+  /** Returns the choices in the rules of a message. @throws Error if the message has any other rule */
   choicesOf(desc: DescMessage): readonly Choice[] {
     if (!hasOption(desc, messageRules)) return [];
     const rules = getOption(desc, messageRules);
@@ -152,7 +152,7 @@ function partKeywords(rules: FieldRules, where: string): JsonSchema {
   return rules.type.case === "string" ? textKeywords(rules.type.value, where) : {};
 }
 
-/** JSON schema and protovalidate both count characters by code points. */
+/** Both JSON schema and protovalidate count characters as code points, so the keywords have the limits of the rules. */
 function textKeywords(rules: StringRules, where: string): JsonSchema {
   const { field } = StringRulesSchema;
   requireOnly(rules, StringRulesSchema, { where, known: ["minLen", "maxLen", "pattern"] });

@@ -51,8 +51,8 @@ export class Schemas {
 
   field(field: DescField): JsonSchema {
     const { enum: values, ...more } = { ...keywordsOf(field, this.rules.of(field)), ...describe(field) } as JsonSchema;
-    // All fields of one enum type share one schema. If the rules of a field refuse values of the enum, the field needs
-    // its own schema.
+    // All fields of one enum type share one schema. But if the rules of a field refuse some values of the enum, the
+    // field needs its own schema.
     if (values) return { type: "string", enum: values, ...more };
     const value = this.value(field);
     // If a schema has keywords beside `$ref`, client generators ignore these keywords, or fail.
@@ -163,8 +163,8 @@ function enumValueLines({ values }: DescEnum): string[] {
 }
 
 /**
- * Returns the schema of a type of google.protobuf. These types have special JSON forms. Undefined if the type is not in
- * google.protobuf.
+ * Returns the schema of a type of google.protobuf, because these types have special JSON forms. Returns undefined for
+ * any other type.
  *
  * @throws Error if the type is in google.protobuf but has no schema in this file
  */

@@ -277,7 +277,7 @@ async function checkFormat(client: StoreClient, identity: StoreIdentity, wasChec
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);
-  // In the meantime, another worker may have written the layout number of its release, so check the layout again.
+  // Another worker of another release may have written its layout number in the meantime, so check the layout again.
   requireLayout(await identity.adopt());
 }
 

@@ -25,8 +25,8 @@ const EXIT_SLACK_MS = 2000;
 const METRICS_TIMEOUT_MS = 5000;
 
 /**
- * The maximum number of workers that may exit during the start and report no reason. If one more worker exits, the
- * start fails.
+ * How many workers may exit during the start without a reported reason. If one more worker exits in this way, the start
+ * fails.
  */
 const MAX_EXITS_AT_START = 5;
 
@@ -48,7 +48,7 @@ export class Supervisor {
   readonly #workers = new Map<ChildProcess, "starting" | "waiting" | "listening">();
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
-  /** The combined metrics of all workers. All workers share this result. */
+  /** Returns the combined metrics of all workers. Requests from several workers share one result for a short time. */
   readonly #allMetrics = sharedResult(METRICS_KEPT_MS, () => this.#collectMetrics());
   readonly #history = new History();
   #forked = 0;
@@ -170,8 +170,8 @@ export class Supervisor {
   async #collectMetrics(): Promise<string | undefined> {
     const workers = [...this.#workers].flatMap(([worker, state]) => (state === "starting" ? [] : [worker]));
     const texts = await Promise.all(workers.map((worker) => requestData(worker, "own metrics", METRICS_TIMEOUT_MS)));
-    // Omit a worker that has exited during the requests, because `#metrics.end` has already added the metrics of this
-    // worker.
+    // Omit each worker that has exited during the requests, because `#metrics.end` has already counted the last metrics
+    // of this worker.
     const answered = workers
       .map((worker, i) => ({ worker, text: texts[i] }))
       .filter(({ worker }) => this.#workers.has(worker));
