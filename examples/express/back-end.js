@@ -25,8 +25,8 @@ const app = express();
 app.disable("x-powered-by");
 
 app.use((req, res, next) => {
-  // The dashboard host accepts only requests from one origin. So if a viewer opens the page by another host name, such
-  // as localhost, redirect to that origin.
+  // The dashboard host accepts only requests from `origin`. So if a viewer opens the page under another host name, such
+  // as localhost, redirect the viewer to `origin`.
   if (req.headers.host !== new URL(origin).host) return res.redirect(origin);
   res.set(
     "Content-Security-Policy",

@@ -102,7 +102,7 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   const tlsFault = tls && faultOf(tls);
   const { otlpCa, otlpCert, otlpKey, otlpEndpoint, otlpTracesEndpoint = otlpEndpoint } = others;
   const areOtlpFilesRight = areRight("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY");
-  // Rules for combinations of settings. They ignore invalid settings, because `faults` already contains their faults.
+  // Rules for combinations of settings. They ignore invalid settings, whose faults are already in `faults`.
   const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
     [
       isUrlRight && redisPassword !== undefined && redis?.secrets.password !== redisPassword,

@@ -80,7 +80,7 @@ export function warnOfSettings(
   if (!tls)
     logger.warn(
       { host },
-      "other machines can reach HOST without TLS, and the network can read every token: set TLS_CERT_FILE and TLS_KEY_FILE, or use a proxy with TLS",
+      "other machines can reach HOST without TLS, so anybody on the network path can read every token: set TLS_CERT_FILE and TLS_KEY_FILE, or use a proxy with TLS",
     );
   else if (hasConsole && metricsPort !== undefined)
     logger.warn(
