@@ -70,7 +70,7 @@ replication=$(ask_old INFO replication) || fail "the master $old_host:$old_port 
 grep -q '^role:master' <<<"$replication" || fail "$old_host:$old_port is not a master; another failover is in flight"
 grep -q 'state=online' <<<"$replication" || fail "the master $old_host:$old_port has no online replica"
 
-say "pausing the changes of $old_host:$old_port"
+say "pausing changes on $old_host:$old_port"
 ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null || fail "$old_host:$old_port refuses CLIENT PAUSE"
 # Wait until all replicas have all data, because Sentinel may promote any of them. Repeat the pause while waiting,
 # so that the pause does not end.

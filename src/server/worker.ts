@@ -61,7 +61,7 @@ export function isReporter(): boolean {
 
 /** Sends a notice to the supervisor. If the start has failed, closes the channel after the notice. */
 export function notifySupervisor(message: Notice): void {
-  // An open channel would keep a failed worker alive.
+  // Close the channel after a failure, because an open channel would keep the worker alive.
   send(process, message, () => message.kind === "failed" && process.disconnect());
 }
 
