@@ -78,7 +78,7 @@ describeMatrix((place) => {
 
   describe("the request id of a rotation", () => {
     it.each(["token", "id"])(
-      "makes a retry by %s return the new token of the first call, with the current fields of the group",
+      "is recognized in a retry by %s, which returns the new token of the first call and the current fields of the group",
       async (by) => {
         const { client, reference, as } = place;
         const { token, providedId } = await created();

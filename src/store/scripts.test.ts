@@ -53,7 +53,7 @@ it.each(scripts.filter(([, { isChange }]) => isChange))(
 const withKeys = scripts.filter(([, { keys }]) => keys.includes("environment") && keys.every((key) => key in KEYS));
 
 it.each(withKeys.filter(([, { isChange }]) => isChange))(
-  "%s has an argument for each id and digest in the names of its keys",
+  "if a key of %s contains an id or a digest, the script has this id or digest as an argument",
   (_, { keys, args }) => {
     for (const key of keys) {
       const of = KEYS[key as KeyName](1, { id: "1", digest: "2", currentDigest: "3", requestDigest: "4" } as KeyArgs);

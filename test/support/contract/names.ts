@@ -77,7 +77,7 @@ function oddIds({ store, admin }: ContractContext): void {
 }
 
 function isolation({ store, redis }: ContractContext): void {
-  it("with the same name and different tags can each contain a group with the same id", async () => {
+  it("can contain groups with the same id, even if only the tags of the environments differ", async () => {
     const { name } = await newEnvironment();
     const environments = [
       await newEnvironment({ name }),

@@ -55,8 +55,7 @@ const HINTS: { readonly [reason: string]: string } = {
   ETAG_MISMATCH: "ugs group get ID shows the current etag of the group",
   API_TOKEN_CHANGED:
     "API tokens of the environment were just revoked, maybe the token of this command; try again in 5 seconds",
-  API_TOKEN_OUTLIVES_CALLER:
-    "revoke the API token, or run this command with a token whose expiry time is the same or later",
+  API_TOKEN_OUTLIVES_CALLER: "revoke the API token, or run this command with a token that expires after the API token",
   TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows the last use of each token",
   WEBHOOK_NOT_FOUND: "ugs webhook list shows all webhooks",
   TOO_MANY_WEBHOOKS: "ugs webhook list shows all webhooks; delete unused webhooks",

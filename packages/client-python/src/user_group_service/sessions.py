@@ -165,7 +165,7 @@ class _PublishedKeys:
         if found is None and self._failure is not None:
             raise KeysUnavailable(self._failure)
         if found is None:
-            raise InvalidViewerSession("its issuer does not publish the key that signed it")
+            raise InvalidViewerSession("its issuer does not publish its signing key")
         return found
 
     def _read(self) -> None:

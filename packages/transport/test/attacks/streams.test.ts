@@ -189,7 +189,7 @@ describeAttacks("streams", [
     run: unreadLarge,
   },
   {
-    title: "unread answers of 60 KB (100 on each of 20 connections), token holder",
+    title: "unread answers of 60 KB to a token holder (100 on each of 20 connections)",
     bounds: { heldKiB: 10_240 },
     run: async (target) => {
       const fields = post(PATHS.say, "application/proto", [authorization(target)]);
