@@ -67,8 +67,10 @@ export interface UserGroupStore {
    * A retry is a call with the same request id, within 24 hours of the first call. A retry returns the current group
    * with the token that the first call created, and writes no event.
    *
-   * @throws UserGroupNotFound, RequestIdReused; TokenNotFound if the target is a token, and this token is not the
-   *   current token of a group; TokenReplaced if the token of the first call was replaced before the retry
+   * @throws UserGroupNotFound if no group has the id
+   * @throws TokenNotFound if no group has the token as its current token
+   * @throws RequestIdReused if a call with other parameters had the same request id
+   * @throws TokenReplaced if the token of the first call was replaced before the retry
    */
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
