@@ -84,7 +84,7 @@ describeWithRedis("many groups", () => {
     let killed = 0;
     for (let i = 1; i <= KILLS; i++) {
       const part = (COUNT * i) / (KILLS + 2);
-      // The gate delays the requests after this part, so the import does not end before the test kills it.
+      // After `part` groups, the gate delays each request, so the test can kill the import before the import ends.
       let sent = recordsOf(state);
       gate.before = async ({ rpc }) => {
         if (rpc !== "ImportUserGroups") return;

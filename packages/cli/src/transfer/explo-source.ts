@@ -131,7 +131,7 @@ function rowOf(customer: unknown, isInherited: boolean) {
   };
 }
 
-/** Returns `all` if the parents of a customer add values to the customer's `own` values. Otherwise, returns `own`. */
+/** Returns `all` if `all` is an object that differs from `own`. Otherwise, returns `own`. */
 function withInherited(own: unknown, all: unknown): unknown {
   return isObject(all) && !isDeepStrictEqual(all, own ?? {}) ? all : own;
 }

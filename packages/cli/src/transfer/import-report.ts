@@ -23,7 +23,7 @@ interface ReportFlags {
   readonly verify?: boolean;
 }
 
-/** Creates the report that names single groups. @param hasFile whether a file has the reasons of rejections */
+/** Creates the report that names single groups. @param hasFile whether a file contains all rejected groups */
 export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, hasFile: boolean) {
   let noted = 0;
   const note = (text: string) => {

@@ -48,8 +48,9 @@ export class Patience {
   /**
    * Pauses before a retry.
    *
-   * @param error if this is not a `Failure` whose cause is a `ConnectError`, the call must not be retried
-   * @throws the error if a retry would also fail, or if `PATIENCE_MS` has passed
+   * @param error the error of the failed call
+   * @throws `error` if it is no `Failure` with a `ConnectError` as its cause, or if a retry would also fail
+   * @throws `error` if `PATIENCE_MS` has passed, or if the signal has aborted
    */
   async wait(error: unknown): Promise<void> {
     const { signal, onPause } = this.#options;
