@@ -25,7 +25,7 @@ func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, broken(request, err)
 	}
-	// The responses of streams have this content type.
+	// A response with this content type is a stream, which must not be read to its end here.
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "application/connect+") {
 		return response, nil
 	}

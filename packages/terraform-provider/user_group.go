@@ -81,7 +81,7 @@ func (d *userGroupDataSource) Read(ctx context.Context, request datasource.ReadR
 	response.Diagnostics.Append(diagnostics...)
 	model.Mapping = mapping
 	if group.GetProperties() != nil {
-		// protojson adds random spaces to its output, so the text could differ at each read.
+		// Do not use protojson: it adds random spaces to its output, so two reads could return different texts.
 		properties, err := json.Marshal(group.GetProperties().AsMap())
 		if err != nil {
 			response.Diagnostics.AddError("Cannot read the properties of the user group", sentence(err.Error()))

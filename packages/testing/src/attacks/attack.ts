@@ -56,7 +56,7 @@ export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
   readonly bounds: Bounds;
   /**
    * If true, the attack runs twice, and the test measures only the second run. In the first run, the runtime allocates
-   * memory that it does not free later. So the growth in the second run is only the memory that the attack occupies.
+   * memory that the runtime never frees. The growth in the second run thus contains only the memory of the attack.
    */
   readonly isRehearsed?: boolean;
   readonly options?: O;
