@@ -12,7 +12,7 @@ const HOSTILE = "a\u001b]0;x\u0007\r\n\t\u009b31m\u202e\u200b\u200d\u2060\u00ad\
 /** The characters that must not reach a terminal: all unsafe characters except line breaks. */
 const RAW = /[^\n\P{Cc}]|[\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
 
-/** Removes the carriage returns of the progress lines. Keeps the carriage return of `HOSTILE`: a line feed follows it. */
+/** Removes the carriage returns of progress lines. Keeps the carriage return in `HOSTILE`, because `\n` follows. */
 const withoutProgress = (text: string) => text.replaceAll(/\r(?!\n)/g, "");
 
 const GROUPS = "groups.jsonl";
