@@ -20,14 +20,14 @@ from .gen.usergroup.admin.v1.admin_service_pb import WatchEventsRequest, WatchEv
 
 # Maximum pause before the next stream, in seconds.
 _MAX_PAUSE = 30.0
-# Time limit of a stream, in milliseconds. The limit is longer than ten minutes, because the service ends each stream after ten
-# minutes.
+# Time limit of a stream, in milliseconds. The limit is longer than ten minutes, because the service ends each stream
+# after ten minutes.
 _TIMEOUT_MS = 660_000
 
 # Codes of temporary failures that the service reports.
 _TEMPORARY = {Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED, Code.ABORTED}
-# Codes that can mean a broken stream. These codes apply only to errors that do not come from the service. connectrpc reports a
-# broken message as an invalid argument.
+# Codes that can mean a broken stream. These codes apply only to errors that do not come from the service. connectrpc
+# reports a broken message as an invalid argument.
 _BROKEN = {*_TEMPORARY, Code.CANCELED, Code.UNKNOWN, Code.INTERNAL, Code.INVALID_ARGUMENT}
 
 
