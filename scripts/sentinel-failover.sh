@@ -91,8 +91,8 @@ new=$old
 while [ "$new" = "$old" ]; do
   [ $SECONDS -lt $seconds ] || fail "Sentinel chose no new master within $seconds s; the pause ends automatically, and $old_host:$old_port continues"
   sleep 0.1
-  # Repeat the pause until Sentinel has chosen the new master. If the pause ended earlier, the old master could
-  # acknowledge changes that the failover loses.
+  # Repeat the pause until Sentinel has chosen the new master. If the pause ended before the choice, the old master
+  # could acknowledge changes that the failover loses.
   ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null 2>&1 || true
   new=$(master 2>/dev/null) || new=$old
   new=${new:-$old}

@@ -41,7 +41,7 @@ interface Rules {
   readonly isVisible: boolean;
 }
 
-/** A rule for a group of fields: a message may set at most one of them. If `isRequired` is true, it must set one. */
+/** A message may set at most one of these fields. If `isRequired` is true, a message must set exactly one of them. */
 export interface Choice {
   readonly fields: readonly DescField[];
   readonly isRequired: boolean;

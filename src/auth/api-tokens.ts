@@ -61,7 +61,10 @@ export class ApiTokens {
     this.#staticLengths = new Set(tokens.map(({ token }) => token.length));
   }
 
-  /** Returns whether a string is a token of the settings. Hashes the string only if a token has the same length. */
+  /**
+   * Returns whether a string is a token of the settings. Hashes the string only if a token of the settings has the same
+   * length as the string.
+   */
   isOfSettings(text: string): boolean {
     return this.#staticLengths.has(text.length) && this.#static?.has(apiTokenDigest(text)) === true;
   }

@@ -30,7 +30,7 @@ function open() {
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
 
-/** Takes one use of each of `count` other keys. */
+/** Creates `count` keys other than those of the tests, and takes one use of each. */
 function takeOthers(limiter: RateLimiter, count: number) {
   for (let i = 0; i < count; i++) limiter.take(`other ${i}`);
 }

@@ -25,7 +25,7 @@ export interface FilesListener {
 }
 
 /**
- * The maximum number of reads between two attempts to use the same contents after the service has rejected them. The
+ * If the service has rejected contents, it tries the same contents again after at most this number of reads. The
  * attempts are rare, because an attempt may be expensive for Redis.
  */
 const MAX_WAIT = 30;

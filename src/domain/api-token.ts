@@ -17,7 +17,7 @@ export interface ApiToken {
   /** The id of the principal that last rotated the API token. Undefined before the first rotation. */
   readonly rotator: string | undefined;
   readonly tokenCreateTime: number;
-  /** The time at which the last former secret expires. Undefined if no former secret is valid now. */
+  /** The latest expiry time of the former secrets. Undefined if no former secret is valid now. */
   readonly graceExpireTime: number | undefined;
   /** The time of the last use of any secret. Undefined if no use is known. */
   readonly lastUseTime: number | undefined;
@@ -125,8 +125,8 @@ export interface ApiTokenStore {
   rotate(environment: Environment, id: string, rotation: ApiTokenRotation, by: ChangeBy): Promise<ApiTokenWithSecret>;
 
   /**
-   * Revokes an API token with all its secrets, and returns the number of revoked API tokens. After the call, `find`
-   * does not return these API tokens.
+   * Revokes an API token with all its secrets. After the call, `find` does not return the API token. The result is the
+   * number of revoked API tokens.
    *
    * If `issued` is true, also revokes each API token that this API token created or rotated, directly or through other
    * API tokens. The call also finds API tokens whose creator or rotator is revoked or expired, and also works if the

@@ -118,8 +118,8 @@ export interface UserGroupAdminStore {
 
   /**
    * Suspends a group atomically. If the group is already suspended, replaces the values of its suspension, but keeps
-   * `suspendTime`. If the values are equal, nothing changes. Every call that begins after this call has returned finds
-   * the group suspended.
+   * `suspendTime`. If the new values equal the old values, nothing changes. Every call that begins after this call has
+   * returned finds the group suspended.
    *
    * @throws UserGroupNotFound
    */
@@ -159,9 +159,9 @@ export interface UserGroupAdminStore {
    *
    * If the token of an existing group is younger than `snapshotTime`, the group keeps this token. Otherwise the group
    * gets the imported token, and `snapshotTime` becomes the creation time of the token. If `replaceNewerTokens` is
-   * true, the imported token also replaces a younger token, and gets the creation time of the younger token. If the
-   * imported token already belongs to another group, even in its grace period, the outcome is `failed`. A suspended
-   * group keeps its suspension and its `expireTime`.
+   * true, the imported token also replaces a younger token, and gets the creation time of the younger token. If another
+   * group has the imported token, even as a token in its grace period, the outcome is `failed`. A suspended group keeps
+   * its suspension and its `expireTime`.
    *
    * @param groups the ids and the tokens of the groups must be unique
    */

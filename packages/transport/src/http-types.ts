@@ -25,8 +25,8 @@ export interface RequestHead {
    * the stopped connections. Does nothing over HTTP/1.1, because an HTTP/1.1 connection serves one request at a time.
    *
    * @param isFirst whether the caller has no stopped connection at present. If true, the method also stops every
-   * connection that it has stopped for this caller before. Otherwise, the server could read more calls of the caller
-   * from those connections in the same turn of the event loop
+   * connection that it has stopped for this caller before. If those connections stayed open for reading, the server
+   * could read more calls of the caller in the same turn of the event loop
    */
   pauseConnections(caller: string, isFirst: boolean): PausedConnection[];
 }

@@ -162,7 +162,7 @@ describe("the body of a request to an endpoint", () => {
 
   it("has less time to arrive for an open method than for an authorized call", async () => {
     const call = await sendHalf("/call");
-    // The requests in `short` begin after `call`, but the server refuses them first.
+    // The requests in `short` begin after `call`, but the server refuses them while `call` still waits for its body.
     const short = [await sendHalf("/no-call"), await sendHalf("/open-call")];
     for (const half of short) await waitFor("the request is refused", async () => (await half.status()) === 408);
     expect(await call.status()).toBeUndefined();

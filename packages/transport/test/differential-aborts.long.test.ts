@@ -142,7 +142,7 @@ describe.each(FORMS)("an abandoned upload: $name", (form) => {
   });
 });
 
-/** Waits until the server has processed all bytes that were sent to it before. */
+/** Waits until the server has processed all bytes that were sent before this call. */
 async function settled(url: string): Promise<void> {
   for (let i = 0; i < 3; i++) await writeTo(url, Buffer.from("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
 }

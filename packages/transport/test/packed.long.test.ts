@@ -16,8 +16,8 @@ const files = blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] :
 const [install = "", calls = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "sh" ? [code] : []));
 
 /**
- * Tests the packed package. It is installed as the README says, with its peer dependencies. The rest of this repository
- * is not present.
+ * Packs the package, installs it with its peer dependencies as the README describes, and tests it without the rest of
+ * this repository.
  */
 describe("the installed package", () => {
   const folder = mkdtempSync(join(tmpdir(), "ugs-packed-"));

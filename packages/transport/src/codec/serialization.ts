@@ -147,8 +147,8 @@ const MAX_TEXT_BYTES = 0x7f;
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
   if (isWellKnown(desc)) return () => undefined;
-  // protobuf-es decodes JSON that sets a field of a oneof, because it checks that the JSON sets no other field of the
-  // oneof.
+  // Fields of a oneof are not plain, because JSON that sets two fields of a oneof must be refused. protobuf-es checks
+  // this rule.
   const fields = desc.fields.filter((field) => isText(field) && !field.oneof);
   const names = new Map(fields.map(({ jsonName, localName }) => [jsonName, localName]));
   return (bytes) => {

@@ -19,7 +19,8 @@ function isTimeOfDay(text: string): boolean {
 
 const fieldsToCheck = fieldsLeadingTo(
   ({ enum: values, message }) =>
-    // Every Struct contains the enum NullValue, but the keys in the JSON of a Struct are not field names.
+    // Do not search for the enum NullValue. Every Struct contains this enum, but the keys in the JSON of a Struct are
+    // arbitrary texts, not field names.
     (values !== undefined && values.typeName !== "google.protobuf.NullValue") ||
     (message !== undefined && CHECKS.has(message.typeName)),
 );

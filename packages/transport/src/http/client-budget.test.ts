@@ -143,7 +143,8 @@ describe("ClientBudget", () => {
     for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");
     const before = process.cpuUsage();
     let admitted = 0;
-    // Each newcomer would have as many resources as any other client, so it is refused.
+    // Each client has one resource. With a resource, a newcomer would have as many as the other clients, so the
+    // newcomer is refused.
     for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;
     expect([admitted, evicted]).toEqual([0, []]);
     // This time limit need not be tight: if each charge searched all clients, the test would take minutes.

@@ -52,7 +52,7 @@ class Connection implements Resource {
       return;
     }
     // `close` sends GOAWAY with the id of the last stream that the server processes. If the client has opened streams
-    // after that stream, it repeats their calls on another connection.
+    // after that stream, the client repeats the calls of the later streams on another connection.
     http2.session.close();
     setTimeout(() => http2.end(), LAST_CALLS_MS).unref();
   }

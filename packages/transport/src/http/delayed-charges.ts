@@ -1,6 +1,8 @@
 /** A body or a response that may be unfinished. */
 export interface Unfinished {
-  /** The number of additions of the entry that are not checked yet. */
+  /**
+   * The number of scheduled checks. Each call of `add` schedules one check. Only the last check can charge the client.
+   */
   additions: number;
   /** Charges the client for this entry, unless the entry has finished. */
   chargeIfUnfinished(): void;
@@ -9,7 +11,7 @@ export interface Unfinished {
 /**
  * Delays the charges for bodies and responses until the end of the next turn of the event loop. Most bodies and
  * responses have finished by then, and need no charge. A request is added for its body, and again for its response. If
- * the first addition is not checked when the second happens, the request is checked only once.
+ * the second addition happens before the check for the first addition, only the check for the second addition counts.
  */
 export class DelayedCharges {
   #added: Unfinished[] = [];

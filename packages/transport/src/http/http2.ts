@@ -203,10 +203,10 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 }
 
 /**
- * The number of unsent bytes of a connection that are not charged to the client. Used only on Deno. The number suffices
- * for a short response on each stream. Over TLS, Deno passes a short response to the kernel only some turns of the
- * event loop after the write. If these bytes were charged, a burst of short responses on many connections would exceed
- * the budget of the client.
+ * If a connection has at most this number of unsent bytes, the client is not charged for these bytes. Used only on
+ * Deno. The number suffices for a short response on each stream. Over TLS, Deno passes a short response to the kernel
+ * only some turns of the event loop after the write. If these bytes were charged, a burst of short responses on many
+ * connections would exceed the budget of the client.
  */
 const MAX_UNSENT_BYTES = 64 * 1024;
 

@@ -33,7 +33,10 @@ export interface ListenOptions {
   readonly host: string;
   /** The port number; 0 picks a free port. */
   readonly port: number;
-  /** Whether other processes of the same user may listen on this port, if the runtime supports this. Default: false. */
+  /**
+   * Whether other processes of the same user may listen on this port. Has an effect only if the runtime supports port
+   * sharing. Default: false.
+   */
   readonly reusePort?: boolean | undefined;
   /** The certificates for TLS. Omit them for cleartext. */
   readonly tls?: Certificates | undefined;

@@ -254,7 +254,10 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.body.buffer.byteLength;
   }
 
-  /** Charges the client for an unsent response. If the response is sent, charges for the open stream of the request. */
+  /**
+   * Charges the client for an unsent response. If the response is already sent, charges the client for the open stream
+   * of the request instead.
+   */
   private chargeUnsent(bytes: number): void {
     this.responseBytes = undefined;
     if (this.charge) return;

@@ -215,7 +215,7 @@ it("pauses the connections of a caller with many waiting calls, and resumes at m
   expect(paused).toBe(0);
   for (let i = 0; i < 20; i++) void wait("flood", { pauseConnections });
   expect(paused).toBe(20);
-  // Only the first pause must also stop the connections that were stopped for the caller before.
+  // The first pause must also stop all connections that were stopped for the caller before. The later pauses must not.
   expect(firsts).toEqual([true, ...Array(19).fill(false)]);
   await turns(1);
   expect([queue.length, paused]).toEqual([260, 20]);

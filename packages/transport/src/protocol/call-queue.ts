@@ -13,17 +13,17 @@ const MAX_AT_ONCE = 64;
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 
 /**
- * The number of waiting calls that may begin in a turn for each millisecond that the previous turn took. At least
- * `PER_TURN` calls may begin. Refused calls and requests that do not wait make each turn longer. The queue then has
- * fewer turns per second, so each turn must begin more calls.
+ * For each millisecond of the previous turn, this number of waiting calls may begin in a turn. If the previous turn was
+ * short, `PER_TURN` calls may begin. Refused calls and requests that do not wait make each turn longer. The queue then
+ * has fewer turns per second, so each turn must begin more calls.
  */
 const PER_MS = 3;
 
 /**
  * The number of calls that may wait before the server stops reading connections. This number is divided equally among
- * the groups, and the part of a group equally among its callers. If more calls of a caller wait than the part of the
- * caller, the server stops reading the connections of the caller, because every additional call would cost memory and
- * garbage collection.
+ * the groups, and the share of a group is divided equally among its callers. If the waiting calls of a caller exceed
+ * the share of the caller, the server stops reading the connections of the caller, because every additional call would
+ * cost memory and garbage collection.
  */
 const READ_AHEAD = 256;
 
@@ -34,9 +34,9 @@ const READ_AHEAD = 256;
 const RESUMED_PER_TURN = 4;
 
 /**
- * The number of calls of a caller after which the queue resumes a connection of the caller, even if many of its calls
- * wait. A resumed connection may send `MAX_HTTP2_STREAMS` calls. If this number were not larger than
- * `MAX_HTTP2_STREAMS`, a long queue would never become shorter.
+ * After the queue has taken this number of calls of a caller, it resumes a connection of the caller, even if many calls
+ * of the caller still wait. A resumed connection may send `MAX_HTTP2_STREAMS` calls. If this number were not larger
+ * than `MAX_HTTP2_STREAMS`, a long queue would never become shorter.
  */
 const TAKEN_PER_RESUMED = 2 * MAX_HTTP2_STREAMS;
 
@@ -56,8 +56,8 @@ export const CALL_BYTES = 4096;
 const MAX_RETRY_AFTER = 10;
 
 /**
- * The longest wait of a call with a deadline, in milliseconds. If a call is refused, its client may call again after at
- * most this time (`Retry-After`), so an earlier refusal would save no work.
+ * The longest wait of a call with a deadline, in milliseconds. A refused client may call again after at most this time
+ * (`Retry-After`). If the queue refused calls before this time, it would save no work.
  */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
@@ -282,7 +282,7 @@ export class CallQueue {
   #measure(): void {
     const ms = performance.now() - this.#measuredSince;
     if (ms < RATE_INTERVAL_MS) return;
-    // If two intervals or more have passed, no call was waiting for a part of this time. The rate of the whole time
+    // If two intervals or more have passed, there was a time without waiting calls. A rate that includes this time
     // would be too low.
     if (ms < 2 * RATE_INTERVAL_MS) this.#perSecond = (1000 * this.#ended) / ms;
     this.#measuredSince += ms;
@@ -339,7 +339,7 @@ export class CallQueue {
   #resume(group: Group, line: Line): void {
     const { paused } = line;
     const hadPaused = paused.length > 0;
-    // Drop closed connections. Otherwise, a caller that opens a connection for each call could fill the list.
+    // Drop closed connections, because a caller that opens a connection for each call could fill the list.
     while (paused[0]?.isClosed) paused.shift();
     const isEmpty = line.calls.length === 0;
     const isDue = line.taken >= TAKEN_PER_RESUMED || this.#mayRead(group, line);

@@ -21,8 +21,8 @@ const ECHOED = [
 ] as const;
 
 /**
- * A longer value of the headers in `ECHOED` is truncated to this length. No valid value is this long. Connect therefore
- * still refuses a truncated value.
+ * The maximum length of a value of the headers in `ECHOED`. Longer values are truncated to this length. Valid values
+ * are shorter, so Connect refuses a truncated value as well.
  */
 const MAX_ECHOED_LENGTH = 64;
 

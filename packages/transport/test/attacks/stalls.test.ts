@@ -94,7 +94,7 @@ const BREAKING: readonly Buffer[] = [
 const broken: Attack<{ deadSessionCheckMs: number }> = {
   title: "connections that break the protocol and close (300)",
   bounds: { heldKiB: 256, cpuMs: 40 },
-  // On Node 20, only these checks close some of the connections.
+  // On Node 20, some of the connections are closed only by the checks for dead sessions.
   options: { deadSessionCheckMs: 500 },
   run: async (target) => {
     const { pid } = target.server;

@@ -21,8 +21,8 @@ import { describeAttacks } from "./port.ts";
 const PER_WRITE = 500;
 
 /**
- * Sends the results of up to `times` calls of `bytes`. Stops if the server closes the connection. Returns the number of
- * calls.
+ * Sends up to `times` buffers, which `bytes` creates. Stops if the server closes the connection. Returns the number of
+ * sent buffers, but at least 1.
  */
 async function flood(http2: Http2Wire, times: number, bytes: (i: number) => Buffer): Promise<number> {
   let sent = 0;
