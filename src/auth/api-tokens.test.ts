@@ -172,7 +172,7 @@ describe("IssuedTokens", () => {
     issued.cached("d");
     issued.cached("d");
     expect(note).toHaveBeenCalledTimes(2);
-    // The store returns a use that another worker recorded half a minute ago.
+    // The store reports a last use half a minute ago, which another worker has recorded.
     await call("e", valid({ unusedForMs: 30_000 }));
     vi.advanceTimersByTime(29_999);
     issued.cached("e");

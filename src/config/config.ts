@@ -212,7 +212,7 @@ function isExample(name: string, value: string): boolean {
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
   // Allow fewer different letters in a short name than in a long name, because many other names resemble a short name.
-  // Allow only two in the names of OpenTelemetry, because these names resemble each other.
+  // Allow only two different letters in the names of OpenTelemetry, because these names resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

@@ -16,7 +16,7 @@ describe("the name of an environment", () => {
   it.each([
     ...["", "/", "/Customer", "acme/", "acme/customer", "acme/CUSTOMER", "acme/Production", "acme/Customer/"],
     ...["acme/Customer/x", "acme /Customer", "acme\n", "acme/Customer\n", "ac{me}", "ümlaut", "x".repeat(65)],
-    // The URL of the signing keys contains the name, and URL parsers remove or change these path segments.
+    // The URL of the signing keys contains the name, and URL parsers remove the path segments `.` and `..`.
     ...[".", "..", "./Customer", "../Testing", ".acme"],
   ])("may not be %j", (text) => expect(parseEnvironmentName(text)).toBeUndefined());
 

@@ -50,7 +50,7 @@ describe("the port compared with Connect's adapter", () => {
     const request = requestOf(form, talk({ text: "lost" }), { withLength: false });
     for (const candidate of [pair.ours, pair.connect]) {
       await writeTo(candidate.url, resetUpload(request, 0, 8));
-      // When the server answers this call on another connection, the server has also processed the upload.
+      // This call uses another connection. The server processes the upload before it answers this call.
       await send({ ...candidate, effects: [] }, requestOf(form, talk({})));
     }
     expect([calls(pair.ours), calls(pair.connect)]).toEqual([1, 1]);

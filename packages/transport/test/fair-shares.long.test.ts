@@ -190,7 +190,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     await closeAll();
   });
 
-  // Over TLS, the handshakes of these connections would need the stopped server.
+  // This test stops the server while connections open. Over TLS, the stopped server could not answer the handshakes.
   if (!tls) {
     it("a client that opens many HTTP/2 connections does not delay a new connection of another client", async () => {
       port.signal("SIGSTOP");

@@ -54,8 +54,8 @@ it("ends a session that does not answer a PING, but not a paused session", async
   const paused = await open(connectClient);
   await once(paused.client, "remoteSettings");
   const [pause] = paused.connection.pause("flood", true);
-  // This client answers no PING, and its session begins after the paused session. If the server treated both sessions
-  // alike, it would end the paused session first.
+  // This client answers no PING, and its session begins after the paused session. If the server did not spare paused
+  // sessions, it would end the paused session first.
   const silent = await open((port) => connectSocket(port, "127.0.0.1"));
   silent.client.write(HELLO);
   silent.client.resume();

@@ -41,8 +41,8 @@ const RESUMED_PER_TURN = 4;
 const TAKEN_PER_RESUMED = 2 * MAX_HTTP2_STREAMS;
 
 /**
- * The maximum number of calls that a turn takes from the queue for each call that may begin. If a call has waited too
- * long, it is refused when it is taken. A refusal takes as much CPU as beginning a call, so one turn must not refuse
+ * The maximum number of calls that a turn takes from the queue for each call that may begin. If a taken call has waited
+ * too long, the queue refuses the call. A refusal takes as much CPU as beginning a call, so one turn must not refuse
  * all late calls.
  */
 const TAKEN_PER_BEGUN = 4;
@@ -104,9 +104,9 @@ class Line {
   /** The paused connections of the caller, oldest first. Can contain closed connections. */
   readonly paused: PausedConnection[] = [];
   /**
-   * Whether the queue has paused all known connections of the caller. The queue pauses them when the first call beyond
-   * the limit arrives. For each later call, the queue pauses only the connection of this call. Becomes false when the
-   * caller has no paused connection.
+   * Whether the queue has paused all known connections of the caller. The queue pauses them when more calls of the
+   * caller wait than its share of `READ_AHEAD`. For each later call, the queue pauses only the connection of this call.
+   * Becomes false when the caller has no paused connection.
    */
   hasPausedOthers = false;
   /** The number of calls taken from the line since a paused connection was last resumed. */
