@@ -29,8 +29,7 @@ const only =
   ({ method: { name } }) =>
     names.includes(name);
 /**
- * Matches the same operations as `only`, but not ResolveViewer over REST, because this operation returns
- * `active: false` instead of an error.
+ * Matches the operations of `only` except ResolveViewer over REST, which returns `active: false` instead of an error.
  */
 const onlyRpc =
   (...names: readonly string[]): Rule =>

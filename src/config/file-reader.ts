@@ -87,7 +87,7 @@ async function readRegularFile(path: string): Promise<ReadFile> {
   try {
     const stats = await file.stat();
     if (!stats.isFile()) throw unreadable(path, "not a regular file");
-    // `end` is inclusive, so this reads one byte more than the limit from a file that is too large.
+    // `end` is inclusive. If a file is too large, the stream therefore reads one byte beyond the limit.
     const bytes = await buffer(file.createReadStream({ end: MAX_FILE_BYTES, autoClose: false }));
     if (bytes.length > MAX_FILE_BYTES)
       throw new SettingError(`is too large: more than ${MAX_FILE_BYTES} bytes ${at(path)}`);

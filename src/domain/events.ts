@@ -41,7 +41,7 @@ export interface FeedEvent extends AuditEvent {
 /** Returns the type of an event of the audit trail. @param isCreation whether the call created a user group */
 export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   if (isCreation) return "user_group.created";
-  // If the environment needs a new signing key, other methods than RotateSigningKey also change the keys.
+  // If the environment needs a new signing key, methods other than RotateSigningKey also change the keys.
   if (event.changedFields.includes("signing_keys")) return "signing_key.rotated";
   const byMethod = (TYPE_BY_METHOD as { readonly [method: string]: EventType | undefined })[event.method];
   if (byMethod) return byMethod;

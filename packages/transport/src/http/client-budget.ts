@@ -64,8 +64,8 @@ const SEARCHED = 32;
  * most units.
  *
  * If a charge would exceed the budget, the largest client loses an idle resource. If it has no idle resource, it loses
- * its oldest resource. If the charge would give its client at least as many units as the largest client has, this
- * client itself loses an idle resource. If it has none, the charge is refused. Larger clients therefore never cause the
+ * its oldest resource. If the charge would make its own client one of the largest clients, only this client may lose an
+ * idle resource. If this client has no idle resource, the charge is refused. Larger clients therefore never cause the
  * refusal of a smaller client.
  */
 export class ClientBudget {

@@ -97,7 +97,7 @@ const message: fc.Arbitrary<Spoken> = fc
       { weight: 2, arbitrary: messages(TalkSchema, { texts, maxFields: 8 }) },
       { weight: 1, arbitrary: messages(PlainSchema, { texts, maxFields: 12 }) },
     ),
-    // Up to 50 characters more than the maximum length of a message.
+    // Some texts exceed the maximum length of a message by up to 50 characters.
     fc.option(
       fc.nat(MAX_BYTES + 50).map((length) => "x".repeat(length)),
       { freq: 3 },
