@@ -1,7 +1,8 @@
 /*
  * Prints the changes that must be repeated after Redis was restored from a backup. The restore brings back tokens,
  * groups and environments that were revoked or deleted after the backup. The input is the audit trail of an environment
- * since the time of the backup, in the format of `ugs audit --json`. The output is a list of `ugs` commands:
+ * since the time of the backup, in the format of `ugs audit --json`. The output is a list of `ugs` commands. To create
+ * and run this list:
  *
  *   ugs audit --env ENV --since TIME --limit 1000000 --json > trail.jsonl
  *   node scripts/after-restore.js ENV < trail.jsonl > again.sh

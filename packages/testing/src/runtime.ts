@@ -7,7 +7,7 @@ export type Runtime = "node" | "deno";
 /** All supported runtimes. The service supports every protocol on each runtime. */
 export const RUNTIMES: readonly Runtime[] = ["node", "deno"];
 
-/** Matches output that no process of this project may write. */
+/** Matches warnings and uncaught errors in the output of a process. No process of this project may write them. */
 export const UNFORESEEN = /\b[A-Z]\w+Warning\b|[Uu]ncaught|[Uu]nhandled/;
 
 /** Returns the start of a command line that runs a Deno script. The path of the script must follow. */

@@ -198,7 +198,7 @@ function writeJsonValue(value: unknown, tag: number): void {
   endDelimited(start);
 }
 
-/** Starts a length-prefixed value. Returns the argument for `endDelimited`. */
+/** Starts a length-prefixed value. Returns the position of the length, which `endDelimited` needs. */
 function beginDelimited(tag: number): number {
   writeVarint(tag);
   if (end === buffer.byteLength) reserve(1);
