@@ -102,7 +102,7 @@ export function endpointRoute(
       // In a 304 response, `content-length` would mean the length of the client's copy (RFC 9110, 8.6).
       if (status !== 304) headers["content-length"] = String(bytes);
       const minBytes = method.compressMinBytes;
-      // If a response is too short to compress, and no cache may store it, it needs no `vary` (RFC 9110, 12.5.5).
+      // Omit `vary` if the response is too short to compress and no cache may store the response (RFC 9110, 12.5.5).
       if (minBytes === undefined || (bytes < minBytes && headers["cache-control"] === "no-store")) return response;
       headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
       return bytes < minBytes ? response : await compressed(response, request.headers, compressions);

@@ -24,8 +24,8 @@ const CONNECTIONS = 800;
 const MAX_BYTES_EACH = 1024;
 /**
  * The number of rounds of connections before and during the measurement. The first rounds fill caches and trigger
- * compilation. On Deno, the compilation ends only after thousands of connections. In some rounds, Deno keeps up to 2 KB
- * per connection. Several measured rounds average out this memory.
+ * compilation. On Deno, the caches and the compilation need thousands of connections. In some rounds, Deno keeps up to
+ * 2 KB per connection. Several measured rounds average out this memory.
  */
 const TIMES = { node: { before: 2, counted: 3 }, deno: { before: 4, counted: 6 } };
 
