@@ -119,8 +119,8 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // A rotation returns a new secret. With the secret of a token that expires later, the caller would have access
-      // after the caller's token has expired.
+      // A rotation returns a new secret. If the caller could rotate a token that expires later than its own token, the
+      // caller would keep access after its own token has expired.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);

@@ -205,7 +205,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const isNoted = async (token: string) => operator.hexists(await keyOfApiToken(operator, token), "last_use_time");
     for (const { token } of tokens) await waitFor("the use of the token is recorded", () => isNoted(token));
     expect(tokenReadsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
-    // The service does not look up a malformed token in Redis, and does not count failures above the limit in Redis.
+    // The service does not look up malformed tokens in Redis. Above the limit, it does not count failures in Redis.
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(`${newApiToken()}x`))).status).toBe(429);
     expect((await monitor.commands()).filter((command) => /ug:(?:\{\d+\}:api-token|rate:)/.test(command))).toEqual([]);
   });

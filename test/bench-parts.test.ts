@@ -8,7 +8,7 @@ import type { Turn } from "../bench/turns.ts";
 describe("the comparison of commits", () => {
   const QUIET = [0.995, 1, 1.005, 1.01];
 
-  /** @param costs for each server, the cost in each round, divided by the cost of the first server */
+  /** @param costs one list per server: for each round, the server's cost as a multiple of the first server's cost */
   function tableOf(costs: { readonly [row: string]: readonly number[] }): string {
     const all = { service: [1, 1, 1, 1], ...costs };
     const turns = Object.entries(all).flatMap(([row, ratios]) =>

@@ -387,7 +387,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await page.getByText("Another process has answered").waitFor();
     await page.route("**/GetMetricsHistory", (route) => route.abort());
     await page.getByRole("alert").waitFor();
-    // The page only reads data, so the user has no change to check.
+    // The page makes no changes, so the error must not ask the user to check a change.
     expect(await page.getByRole("alert").innerText()).not.toContain("change");
     expect(await charts.count()).toBeGreaterThan(0);
     await leave();

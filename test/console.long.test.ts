@@ -472,7 +472,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await picture("get started");
     await grpcClients(own, token).groups.updateUserGroup({ userGroupId: "acme", name: "Acme Ltd." });
     await isDone("A message was delivered.");
-    // A back end has used the service, so the first page has no link to the steps.
+    // A back end has used the service, so the first page has no link to the steps for a new user.
     await press("link", "Environments");
     await page.getByRole("link", { name: "contoso/Customer" }).waitFor();
     expect(await page.getByRole("link", { name: "Show the steps" }).count()).toBe(0);

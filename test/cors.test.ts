@@ -11,7 +11,7 @@ import type { TestServer } from "./support/server.ts";
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const WATCH_PATH = "/grpc.health.v1.Health/Watch";
 const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-/** Paths of unknown RPCs. Their responses also need CORS headers, so that a page can read the error. */
+/** Paths of unknown RPCs. The error responses also need CORS headers, so that a page can read the error. */
 const UNKNOWN_PATHS = ["/usergroup.v1.UserGroupService/Nothing", "/usergroup.v9.Nothing/Nothing"];
 const LISTED = "https://app.example.com";
 const LISTED_TOO = "http://127.0.0.1:3000";

@@ -26,7 +26,7 @@ const DECODERS: { readonly [encoding: string]: (body: Buffer) => Buffer } = {
 
 describe.each(RUNTIMES)("the OpenAPI document and its page on %s", (runtime) => {
   it("the files need no API token, are compressed on request, and support If-None-Match", async () => {
-    // Set METRICS_PORT, because the main port must serve the document and the page even in this case.
+    // Even if METRICS_PORT is set, the main port must serve the document and the page.
     const { url } = await newServer({ runtime, env: { METRICS_PORT: "0" } });
     for (const [path, contentType, file] of FILES) {
       for (const send of [http1, http2]) {

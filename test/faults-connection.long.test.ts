@@ -105,7 +105,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     await waitFor("the roles have changed", async () => (await second.role())[0] === "master");
     const change = () => groups.updateUserGroup({ userGroupId: "a", name: "after" });
     await waitFor("changes succeed again", () => succeeds(change()));
-    // Separate the old primary from the new primary. Then only the new primary has the name that the test writes.
+    // Separate the old primary from the new primary, so that only the new primary receives the name written below.
     await first.replicaof("127.0.0.1", await freePort());
     await second.hset(await groupKeyOf(second, server, "a"), FIELD.name, "of the new primary");
     await waitFor("the group is read from the new primary", async () => {

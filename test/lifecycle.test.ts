@@ -33,7 +33,7 @@ async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}
 
 /**
  * Holds back all requests to the store, makes a call, and waits until the metrics report that the call is in flight. A
- * request at the proxy would not prove this, because the server also sends requests that do not belong to a call.
+ * request at the proxy would not prove that the call is in flight, because the server also sends other requests.
  */
 async function inFlight<T>(
   { server, proxy }: SlowServer,
@@ -111,7 +111,8 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
     reported: ["shutting down", "closed", "could not be closed"].map((text) => says(server, text)),
     goaway,
     idleFrames: http2?.frames().map(({ type }) => type),
-    // If the store responds too late for a health check, the watcher may receive other statuses between these two.
+    // If the store responds too late for a health check, the watcher may receive other statuses between the first status
+    // and the last status.
     watched: [watched.at(0), watched.at(-1)],
   };
 }

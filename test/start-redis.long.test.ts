@@ -15,7 +15,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(await server.exited()).toBe(1);
     const output = server.output();
     expect(output).not.toMatch(/\n\s+at /);
-    // The server reports the problem only once, and does not log connection errors as well.
+    // The server reports the problem only once, and logs no connection errors.
     expect(server.log().filter(({ msg }) => msg !== "Redis connection is ready")).toEqual([]);
     return { output };
   };

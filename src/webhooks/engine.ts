@@ -81,7 +81,7 @@ interface Candidate {
   readonly webhook: DueWebhook;
   /**
    * If the last delivery failed, the time of the event whose delivery failed. Otherwise, the time of the first poll
-   * that found the webhook at this cursor.
+   * that read the current cursor of the webhook.
    */
   readonly since: number;
   readonly now: number;
@@ -207,7 +207,7 @@ export class DeliveryEngine {
     );
     for (const { id, expireTime } of items) {
       if (expireTime === undefined) continue;
-      // `EXPIRY_DAYS` is in descending order, so this is the smallest entry that is not below the remaining lifetime.
+      // `EXPIRY_DAYS` is in descending order. So the last entry that is at least the remaining lifetime is the smallest.
       const days = EXPIRY_DAYS.findLast((entry) => expireTime - Date.now() <= entry * DAY_MS);
       if (days !== undefined) await store.noteExpiry(environment, { id, expireTime }, days);
     }

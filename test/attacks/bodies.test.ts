@@ -5,8 +5,8 @@ import { PATHS } from "../support/subject.ts";
 import { describeAttacks } from "./service.ts";
 
 /**
- * A compressed UpdateUserGroupRequest. After decompression, it has 1 MiB and consists of empty mapping entries. So it
- * is small to send, but expensive to decode.
+ * A compressed UpdateUserGroupRequest. After decompression, the request has 1 MiB and consists of empty mapping
+ * entries. So the request is small to send, but expensive to decode.
  */
 const bomb = gzipSync(Buffer.alloc(1024 * 1024 - 16, protoField(3, "")));
 const nested = Buffer.from("[".repeat(500_000) + "]".repeat(500_000));

@@ -133,8 +133,8 @@ describeWithChromium("the page in Chromium", () => {
     await page.clock.fastForward(LIFE_MS - TO_RENEWAL_MS);
     await waitFor("nothing is shown", async () => same(await shownBy(page), {}));
 
-    // The clock of the host has not moved. The host accepts a copy of the session until the session has expired by that
-    // clock.
+    // The clock of the host has not moved. The host accepts a copy of the session until the session has expired by the
+    // clock of the host.
     expect(await lookWith(session, "verifies")).toBe(200);
     example.signal("SIGUSR2");
     await waitUntilSaid(example, "the host's clock has moved", (output) => output.includes("ms ahead"));

@@ -61,7 +61,7 @@ function ended(random: Random, steps: readonly Step[]): Step[] {
   return [...steps.slice(0, at), { kind }];
 }
 
-/** Returns the bytes as one packet, or splits them into the pieces, at random positions, or into single bytes. */
+/** Returns the bytes as one packet, or as several packets: the pieces, single bytes, or parts with random lengths. */
 function packets(random: Random, bytes: Buffer, pieces: readonly Buffer[]): Buffer[] {
   const how = random.below(10);
   if (how < 5 || bytes.length === 0) return [bytes];

@@ -164,7 +164,7 @@ describe("a client that a public generator creates from the OpenAPI document", (
           ...{ DOCUMENT, URL: server.url, API_TOKEN: server.tokens.customer, USER_GROUP_ID: userGroupId },
           // PATH has the formatters that a generator runs. PYTHONPATH has the generated package.
           ...{ PATH: `${python}:${process.env["PATH"]}`, PYTHONPATH: folder },
-          // A program of a few seconds takes less CPU time without the optimizing compiler.
+          // The Java program runs for a few seconds. Without the optimizing compiler, it takes less CPU time.
           JAVA_TOOL_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         };
         const printed = await client({ folder, env });

@@ -55,7 +55,7 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     expect((await run("gofmt", ["-l", "."], { cwd: PACKAGE })).stdout).toBe("");
     await run("go", ["mod", "tidy", "-diff"], { cwd: PACKAGE });
     await run("go", ["vet", "./..."], { cwd: PACKAGE });
-    // The error of `run` contains only standard error, so the command prints the test report there.
+    // The error of `run` contains only standard error, so the command prints the test report to standard error.
     await run("sh", ["-c", "go test -race -count=1 . >&2"], { cwd: PACKAGE });
   });
 

@@ -6,8 +6,8 @@
 -- Returns one of
 -- - `gone`: the environment is not active
 -- - `expired`: events after the event `cursor` were removed or lost
--- - `events`, the id and the time at which the next call continues, and the events. An event is its id and 8 fields
---   with their values. The next call passes the id as `cursor`, and the time as `from`. If no more events exist, the
+-- - `events`, an id, a time, and the events. Each event consists of its id, and of 8 fields with their values. The next
+--   call passes the returned id as `cursor`, and the returned time as `from`. If no more events exist, the returned
 --   time is empty
 local prefix = string.sub(environment, 1, -12)
 local record = redis.call('HMGET', environment, 'state', 'version', 'trimmed', 'create_time')

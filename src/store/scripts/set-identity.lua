@@ -1,7 +1,7 @@
 -- If the data has no identity, stores `id` as its identity.
--- If `accepted` is not empty, an operator accepts the data in Redis instead of the data with the identity `id`. The
--- script then stores `id` as the replaced identity. `accepted` is the number of earlier acceptances that the caller
--- read. The new number is greater than `accepted`, and greater than the stored number.
+-- If `accepted` is not empty, an operator has accepted the data in Redis as a replacement for the data with the
+-- identity `id`. In this case, stores `id` as the replaced identity, and counts the acceptance. `accepted` is the count
+-- that the caller read. The new count is greater than `accepted`, and greater than the stored count.
 -- Returns `done` and the stored text.
 local text = redis.call('GET', key)
 if accepted == '' and text then return {'done', nowText, text} end

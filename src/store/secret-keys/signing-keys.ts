@@ -67,8 +67,8 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
       const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== cipher.currentKeyId);
       if (moved.length > 0 && !isDryRun) {
         const texts = moved.flatMap((key) => [key.kid, textOf(environment, { ...key, sealed: undefined })]);
-        // Write a new version. Another call that replaces the keys at the same time expects the old version. It
-        // therefore does not write the previous encrypted keys again.
+        // Write a new version. If another call replaces the keys at the same time, that call expects the old version.
+        // That call therefore fails, and does not overwrite the newly encrypted keys.
         const change = { field: VERSION, expected: version, extraArgs: [...texts, VERSION, `${Number(version) + 1}`] };
         await client.change("reencrypt", REPLACE_FIELDS, { key: signingKeysKey(environment.number), ...change });
       }

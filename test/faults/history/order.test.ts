@@ -60,7 +60,7 @@ describe("the history checker accepts", () => {
     [
       "changes of names, and reads that show the changes in the same order",
       [
-        // If the group exists, the name in a GetUserGroup call does not change it.
+        // If the group exists, GetUserGroup ignores the name in the request.
         at([1, 2], get({}, { value: "offered" })),
         at([2, 6], update("n1")),
         // During a change, a read may show either value. Two overlapping reads may show the values in any order.

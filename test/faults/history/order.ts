@@ -233,8 +233,8 @@ class Order {
     const { reason } = call.answer;
     const must = isDone(call) || (reason !== undefined && SHOWING.has(reason));
     if (!must && (call.method === "resolve" || fateOf(call) !== "perhaps")) return [];
-    // For up to `#staleMs`, a replaced master answers reads from an old state. The replaced master also changes that
-    // state, but does not acknowledge these changes.
+    // For up to `#staleMs`, a replaced master answers reads from its old state. The replaced master also makes changes
+    // to its old state, but does not acknowledge these changes.
     const isCurrent = call.isFinal || isAcknowledged(call);
     return [{ call, start: call.start - (isCurrent ? 0 : this.#staleMs), end: must ? call.end : madeBy(call), must }];
   }
@@ -247,7 +247,8 @@ class Order {
 }
 
 /**
- * Returns the earliest end of the calls that must be in the order. The next call in the order cannot start later.
+ * Returns the earliest end of the calls that must be in the order. The next call in the order cannot start after this
+ * time.
  */
 function dueOf(left: readonly Step[]): number {
   return Math.min(...left.filter(({ must }) => must).map(({ end }) => end));

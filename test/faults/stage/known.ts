@@ -11,8 +11,8 @@ export interface Known {
 const REMEMBERED = 6;
 
 /**
- * Adds a token to the end of the list. If `isGiven` is false, the group may not have the token. In this case, adds the
- * token before the last token.
+ * Adds a token to the end of the list. If `isGiven` is false, it is unknown whether the group has the token. In this
+ * case, adds the token before the last token.
  */
 export function remember(tokens: string[], token: string, isGiven = true): void {
   if (tokens.includes(token)) return;

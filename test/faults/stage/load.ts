@@ -135,13 +135,13 @@ export class Load {
     await Promise.all(Array.from({ length: times }, () => this.#get(known, this.#worker())));
   }
 
-  /** Gets an administered group. If it was deleted, the call creates it again. Then presents one of its tokens. */
+  /** Gets a group, which creates the group again if it was deleted. Then presents one of the group's tokens. */
   async #getAndView(known: Known): Promise<void> {
     await this.#get(known, this.#worker());
     await this.#view(known);
   }
 
-  /** Presents the latest token of a group, or an older one. Sometimes presents it in the other environment. */
+  /** Presents the latest token or an older token of a group. Sometimes presents the token in the other environment. */
   async #view(known = this.#group()): Promise<void> {
     const latest = known.tokens.at(-1);
     if (latest === undefined) return;

@@ -5,7 +5,7 @@ import { type Call, isOk } from "../history/call.ts";
 const RETRIES = 6;
 
 /**
- * Makes a change. Repeats it with the same request id until an answer arrives, but makes at most six attempts.
+ * Makes a change. Repeats the change with the same request id until an answer arrives, but makes at most six attempts.
  * Sometimes repeats the change even after an answer.
  *
  * @param attempt makes one attempt, which can consist of several concurrent calls

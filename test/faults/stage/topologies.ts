@@ -14,7 +14,7 @@ export interface Topology {
   readonly network: Network;
   nameOf(node: TestRedis): string;
   master(key: string): Promise<TestRedis>;
-  /** Queries the current masters. Returns a function that finds the master of a key by the result of this query. */
+  /** Queries the current masters, and returns a function that maps a key to its master at the time of the query. */
   masters(): Promise<(key: string) => TestRedis>;
   /** Waits until every running node is up, and until every master has its replicas. */
   whole(): Promise<unknown>;

@@ -4,7 +4,7 @@ import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { Client, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 
 /**
- * Opens a transport for Connect clients that sends the calls with grpc-js. The behaviour on the network is that of
+ * Opens a transport that sends the calls of Connect clients with grpc-js. The behaviour on the network is that of
  * grpc-js, not that of connect-node. The transport does not support client streams.
  */
 export function openGrpcJsTransport(url: string, { gzip = false } = {}): { transport: Transport; close: () => void } {
