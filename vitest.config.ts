@@ -4,8 +4,8 @@ import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config
 const LONG = "**/*.long.test.ts";
 
 /**
- * Tests with many clients, stores and runtimes. `npm test` runs some of the combinations, and `npm run test:all` the
- * others.
+ * Tests with many clients, stores and runtimes. `npm test` runs some of the combinations. `npm run test:all` also runs
+ * the remaining combinations.
  */
 const MATRICES = ["**/*.matrix.test.ts"];
 
@@ -44,7 +44,8 @@ export default defineConfig(({ mode }) => {
     }),
     project("long", { include: [LONG, ...MATRICES], provide: { matrixShare: "the rest" }, isolate: false }),
     // The faults put load on Redis and wait for failovers. The attacks measure the CPU time and memory of a process. A
-    // short run saves time by running both together. A whole run measures more precisely, so it separates them.
+    // short run saves time by running faults and attacks together. A whole run runs the attacks after the faults, so
+    // that the measurements are more precise.
     project("faults", {
       include: isShort ? ["test/faults/{events,history*}.test.ts"] : ["test/faults/*.test.ts"],
       provide: { isShort },

@@ -59,8 +59,9 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
   const refusedBy = (server: TestServer, token: string) =>
     waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   /**
-   * Repeats an action until both workers are subscribed to revocations during the whole action. A worker clears its
-   * cache if its subscription ends, for example because Redis froze for a second. The result would then prove nothing.
+   * Repeats an action until both workers are subscribed to revocations during the whole action. If the subscription of
+   * a worker ends, for example because Redis froze for a second, the worker clears its cache. In this case, the result
+   * of the action proves nothing.
    */
   async function whileSubscribed<T>(make: () => Promise<T>): Promise<T> {
     const subscribers = async () => {

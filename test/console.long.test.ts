@@ -270,7 +270,8 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
       await route.fetch();
       await route.abort();
     });
-    // A request immediately after `page.route` may bypass the new route, so the test first moves to the button.
+    // A request immediately after `page.route` may bypass the new route. `press` first moves the focus, so the request
+    // comes later.
     await press("button", "Rotate");
     await alerts("The change may have been made.");
     await page.unroute("**/RotateUserGroupToken");

@@ -111,8 +111,8 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
     reported: ["shutting down", "closed", "could not be closed"].map((text) => says(server, text)),
     goaway,
     idleFrames: http2?.frames().map(({ type }) => type),
-    // If the store responds too late for a health check, the watcher may receive other statuses between the first status
-    // and the last status.
+    // If the store responds too late for a health check, the watcher may receive other statuses between the first and
+    // the last status.
     watched: [watched.at(0), watched.at(-1)],
   };
 }

@@ -11,7 +11,7 @@ const DAY_S = 86_400;
 
 const HOUR_S = 3600;
 
-/** Creates a client whose scripts add `seconds` to the time that they read from Redis. */
+/** Creates a client that changes its scripts, so that the scripts add `seconds` to the time of Redis. */
 async function clientAhead(seconds: number): Promise<StoreClient> {
   const client = await newStoreClient({ url: redisUrl as string });
   const redis = redisOf(client);
@@ -32,7 +32,7 @@ describeWithRedis("audit events and etags", () => {
     ["is set back by three days", [-3 * DAY_S]],
   ])("stay in order and unique if the clock of Redis %s", async (_, jumps) => {
     const now = Date.now() / 1000;
-    // The test sets the clock of Redis to half an hour after midnight, about two days ahead.
+    // The simulated clock starts at half an hour after midnight, about two days ahead.
     const start = Math.ceil(2 * DAY_S - (now % DAY_S) + HOUR_S / 2);
     const environment = await newEnvironment({}, redisOf(await clientAhead(0)));
     const etags: string[] = [];

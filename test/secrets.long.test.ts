@@ -171,7 +171,7 @@ async function migrating(server: TestServer, secrets: Set<string>): Promise<void
   const [a, b, c] = userGroups.map(({ token }) => token) as [string, string, string];
   const snapshotTime = timestampNow();
   for (let times = 0; times < 2; times++) await root.importUserGroups({ environment, userGroups, snapshotTime });
-  // Import the token of another group, then a user group token that is malformed. Below, import an invalid token.
+  // First import a token that another group has, and a malformed user group token. Then import an invalid token.
   const taken = { providedId: "imported twice", token: a };
   const cut = { providedId: "imported cut", token: `ugt_${b}` };
   await root.importUserGroups({ environment, userGroups: [taken, cut], snapshotTime });

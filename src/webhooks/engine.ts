@@ -18,18 +18,19 @@ import { Delivery, type DeliveryDeps } from "./delivery.ts";
 import { MISSED_TYPE } from "./payload.ts";
 
 /*
- * Each worker polls for webhooks whose cursor is older than the last event of their environment, so a change of a group
- * writes no data for webhooks. The worker claims the lease of such a webhook, and sends the events after the cursor one
- * by one. After each event, the worker moves the cursor and extends the lease. After a failed attempt, the worker
- * releases the lease. After the delay of the failure, any worker can claim the lease again.
+ * Each worker polls for webhooks whose cursor is older than the last event of their environment. Because of these
+ * polls, a change of a group need not write data for webhooks. The worker claims the lease of such a webhook, and sends
+ * the events after the cursor one by one. After each event, the worker moves the cursor and extends the lease. After a
+ * failed attempt, the worker releases the lease. When the delay before the next attempt has passed, any worker can
+ * claim the lease.
  */
 
-/** The minimum time between two polls, in milliseconds. A random factor from 0.75 to 1.25 changes this time. */
+/** The minimum pause between two polls, in milliseconds. A random factor from 0.75 to 1.25 changes each pause. */
 const POLL_MS = 1000;
 
 /**
- * The minimum time between two polls for each environment, in milliseconds. A worker therefore reads about 500
- * environments per second at most.
+ * The pause after a poll is at least this time for each environment that the poll has read, in milliseconds. A worker
+ * therefore reads at most about 500 environments per second.
  */
 const POLL_MS_PER_ENVIRONMENT = 2;
 
@@ -207,7 +208,7 @@ export class DeliveryEngine {
     );
     for (const { id, expireTime } of items) {
       if (expireTime === undefined) continue;
-      // `EXPIRY_DAYS` is in descending order. So the last entry that is at least the remaining lifetime is the smallest.
+      // `EXPIRY_DAYS` is in descending order, so `findLast` finds the smallest matching entry.
       const days = EXPIRY_DAYS.findLast((entry) => expireTime - Date.now() <= entry * DAY_MS);
       if (days !== undefined) await store.noteExpiry(environment, { id, expireTime }, days);
     }

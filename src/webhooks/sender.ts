@@ -41,8 +41,8 @@ export interface SenderOptions {
   /** The non-public networks to which the sender may connect. */
   readonly allowed: readonly Network[];
   /**
-   * Resolves host names. Default: queries DNS with a `Resolver` of Node. In contrast to `dns.lookup`, slow queries of a
-   * `Resolver` do not block the thread pool.
+   * Resolves host names. Default: queries DNS with a `Resolver` of Node. Slow queries of a `Resolver` do not block the
+   * thread pool. Slow calls of `dns.lookup` would block it.
    */
   readonly resolve?: Resolve | undefined;
   /** The maximum time from the name lookup to the response headers, in milliseconds. Default: `DELIVERY_TIMEOUT_MS`. */
@@ -60,7 +60,7 @@ class SendFailure extends Error {
 
 interface Limit {
   readonly ended: AbortSignal;
-  /** The end time, from `performance.now()`. */
+  /** The end of the timeout, in the time of `performance.now()`. */
   readonly until: number;
 }
 

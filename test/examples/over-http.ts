@@ -9,8 +9,8 @@ import { grpcClients } from "../support/rpc.ts";
 import { type CopiedExample, type RunningExample, settingsOf, startExample } from "./example.ts";
 
 /**
- * The dashboards of the example. If `asks` is true, the dashboard calls the service for each session. So after a
- * session is revoked, this dashboard rejects it immediately.
+ * The dashboards of the example. If `asks` is true, the dashboard calls the service for each session, and so rejects
+ * revoked sessions immediately.
  */
 const DASHBOARDS = [
   { path: "/asks/dashboard", asks: true },

@@ -9,7 +9,7 @@ export interface ClientRow {
   readonly name: string;
   readonly protocol: ClientProtocol;
   /**
-   * Whether a GET can have many or long fields. False for `fetch`, which cannot send a body with a GET. Its fields are
+   * Whether a GET can have many or long fields. False for `fetch`: it cannot send a body with a GET, so the fields are
    * in the query string, and the length of a URL is limited.
    */
   readonly longGets: boolean;

@@ -38,7 +38,7 @@ export interface TestConsole {
   enter(label: string, text: string): Promise<void>;
   /** Moves the focus to a list box, and selects the first option that begins with `text`. */
   choose(label: string, text: string): Promise<void>;
-  /** Moves the focus to a button or link, and presses Enter. If it is a link, waits until the linked page is shown. */
+  /** Moves the focus to a button or link, and presses Enter. For a link, waits until the linked page is shown. */
   press(role: "button" | "link", name: string): Promise<void>;
   says(text: string): Promise<void>;
   alerts(text: string): Promise<void>;
@@ -51,8 +51,8 @@ export interface TestConsole {
    */
   picture(name: string): Promise<void>;
   /**
-   * Closes the page. Before that, expects that the page has not violated its content security policy, has logged no
-   * error and no warning, has sent no request to another origin, and has stored no data in the browser.
+   * Expects that the page has not violated its content security policy, has logged no error and no warning, has sent no
+   * request to another origin, and has stored no data in the browser. Then closes the page.
    */
   leave(): Promise<void>;
 }

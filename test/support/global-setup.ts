@@ -28,7 +28,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
   const redis = await startRedis();
   // A server refuses to start on a Redis that contains data, but no layout number. Some tests write to this Redis
-  // before the first server has stored the number, so it is stored here.
+  // before the first server has stored the layout number. So store the layout number here.
   await ask(redis, "SET", FORMAT_KEY, LAYOUT);
   project.provide("redisUrl", redis.url);
   return async () => {

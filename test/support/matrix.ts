@@ -25,8 +25,8 @@ const MAIN_STORE = redisUrl === undefined ? "embedded store" : "real Redis";
  * Returns whether this run tests a client on a store. The main store is Redis, or the embedded store if Redis is not
  * installed. `npm test` tests the first client of each protocol on the main store. `npm run test:all` tests all clients
  * on the main store, but only the first client of each protocol on the other store. If the environment variable
- * FULL_MATRIX is 1, `npm run test:all` tests all clients on both stores. By default it does not, because the behaviour
- * of a client does not depend on the store.
+ * FULL_MATRIX is 1, `npm run test:all` tests all clients on both stores. By default, the first client of each protocol
+ * suffices for the other store, because the behaviour of a client does not depend on the store.
  */
 function isInRun(client: Client, clients: readonly Client[], store: (typeof STORES)[number]): boolean {
   const isFirst = clients.find(({ protocol }) => protocol === client.protocol) === client;

@@ -48,9 +48,8 @@ export async function metricOf(server: Server, ...of: Parameters<Metrics>): Prom
 export type Metrics = (name: string, labels: { readonly [label: string]: string }) => number | undefined;
 
 /**
- * Returns metrics that the server has collected after the call of this function. The server caches metrics for a
- * quarter of a second, so this function waits until the text changes. The server must have been started without the
- * setting WORKERS.
+ * Returns metrics that the server collects after this function was called. The server caches metrics for a quarter of a
+ * second, so this function waits until the text changes. The server must have been started without the setting WORKERS.
  */
 export async function metricsTextOf({ url }: Server): Promise<string> {
   const read = async () => (await http1(url, "/metrics")).body.toString();

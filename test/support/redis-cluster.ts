@@ -9,9 +9,7 @@ export interface TestCluster {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
   masterOf(key: string): Promise<TestRedis>;
-  /**
-   * Queries the current masters once. Returns a function that finds the master of a key by the result of this query.
-   */
+  /** Queries the current masters, and returns a function that maps a key to its master at the time of the query. */
   masters(): Promise<(key: string) => TestRedis>;
   otherThan(key: string): Promise<TestRedis>;
   /**
@@ -38,7 +36,7 @@ const MASTERS = 3;
 const SLOTS = 0x4000;
 
 export interface ClusterOptions {
-  /** If a master does not answer for this time, in milliseconds, its replica replaces it. Default 5000. */
+  /** If a master does not answer for this time, in milliseconds, a replica replaces the master. Default 5000. */
   readonly nodeTimeoutMs?: number;
   readonly argsOf?: (node: number) => readonly string[];
   /**

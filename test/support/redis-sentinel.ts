@@ -20,7 +20,7 @@ export interface TestSentinels {
 }
 
 export interface SentinelOptions {
-  /** If the master does not answer for this time, in milliseconds, the Sentinels replace it. Default 30,000. */
+  /** If the master does not answer for this time, in milliseconds, the Sentinels replace the master. Default 30,000. */
   readonly downAfterMs?: number;
   readonly password?: string | undefined;
   readonly args?: readonly string[];

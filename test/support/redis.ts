@@ -6,7 +6,7 @@ import { type RunningProcess, startProcess } from "@user-group-service/testing/p
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
 
-/** A process of redis-server. It runs as a Redis node or as a Sentinel. */
+/** A process of redis-server, which runs as a Redis node or as a Sentinel. */
 export interface TestRedis {
   readonly url: string;
   readonly port: number;
@@ -33,8 +33,8 @@ export const DURABLE = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /** Starts a Redis node on a free port of 127.0.0.1, and waits until it responds. */
 export async function startRedis(args: readonly string[] = []): Promise<TestRedis> {
-  // The default bus port is the port plus 10,000. A connection of another process may already use this port, so pass a
-  // free port.
+  // The default bus port is the port plus 10,000. A connection of another process may already use this bus port, so
+  // pass a free bus port.
   const bus = args.includes("--cluster-enabled") ? ["--cluster-port", String(await freePort())] : [];
   return startIn((folder, port) => [
     ...["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"],
@@ -43,8 +43,8 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
 }
 
 /**
- * Starts redis-server on a free port in a new folder, and waits until it responds. If no test stops the server, it
- * stops when this process exits.
+ * Starts redis-server on a free port in a new folder, and waits until redis-server responds. If no test stops
+ * redis-server, it stops when this process exits.
  *
  * @param argsFor returns the arguments of redis-server
  * @param password password with which the test connects

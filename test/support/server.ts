@@ -37,8 +37,8 @@ export interface TestServer extends ServerProcess, ServerEnvironments {
 export interface ServerOptions {
   readonly runtime?: Runtime;
   /**
-   * Path of the bundle that Node runs, such as that of an earlier release. Default: the current build. If `runtime` is
-   * `deno`, this option has no effect.
+   * Path of the bundle that Node runs, such as the bundle of an earlier release. Default: the current build. If
+   * `runtime` is `deno`, this option has no effect.
    */
   readonly main?: string;
   /** If undefined, the server uses the embedded store. */

@@ -15,8 +15,8 @@ export interface AlertCase {
   /** Evaluation time, in promtool's notation. */
   readonly at: string;
   /**
-   * The alert that must fire: the value in its description, and the labels that the rule does not set itself. Undefined
-   * if the alert must not fire.
+   * The expected contents of the fired alert. `value` is the value in its description. `labels` are the names of its
+   * labels, except for the labels that the rule sets itself. Undefined if the alert must not fire.
    */
   readonly fires?: { readonly value?: string; readonly labels?: readonly string[] };
 }

@@ -18,7 +18,7 @@ describeWithRedis("alerts and dashboard", () => {
     series = await exposeAll(server);
   });
 
-  /** Returns the selectors and labels of an expression that match no exposed series. */
+  /** Returns the selectors that match no exposed series, and the labels that no matching series has. */
   function missingIn(expression: string, further: readonly string[] = []): string[] {
     const { selectors, groupedBy } = readQuery(expression);
     const known = new Set(["job", "instance"]);

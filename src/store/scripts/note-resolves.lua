@@ -5,7 +5,7 @@ if redis.call('HGET', environment, 'state') ~= 'active' then return {'gone', now
 local today = math.floor(now / 86400000)
 for i = extra, #ARGV, 3 do
   local group = string.sub(environment, 1, -12) .. 'group:' .. ARGV[i]
-  -- Use `pcall`, so that an unreadable record does not prevent the notes of the other groups.
+  -- Use `pcall`, so that the script continues with the next group after an unreadable record.
   local found = redis.pcall('HMGET', group, 'g', 'l')
   local day = math.min(tonumber(ARGV[i + 2]), today)
   if found[1] == ARGV[i + 1] and (tonumber(found[2] or '') or 0) < day then

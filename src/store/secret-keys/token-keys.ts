@@ -144,7 +144,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     }
   }
 
-  /** @throws TokenKeyInUse if the last recorded use of the key is not older than `since` minus `UNRECORDED_MS` */
+  /** @throws TokenKeyInUse if the last recorded use of the key is at or after the time `since - UNRECORDED_MS` */
   async #remove(keyId: string, since: number): Promise<void> {
     const { client } = this.#deps;
     const args = { key: TOKEN_KEYS_KEY, id: keyId, since: since - UNRECORDED_MS };

@@ -96,7 +96,8 @@ export function resolve(token: string, answer: Answer = shown({ token: undefined
 }
 
 /**
- * Returns a history. Its first call creates the group and has the id `c0`. The given calls follow with ids from `c1`.
+ * Returns a history. The first call of the history has the id `c0`, and creates the group. The given calls follow with
+ * ids from `c1`.
  */
 function historyOf(calls: readonly CallAt[]): Call[] {
   return [created, ...calls].map((reported, n) => ({ id: `c${n}`, start: 2 * n, end: 2 * n + 1, ...reported }));

@@ -2,8 +2,8 @@ import { byGroup, type Call, fateOf, isDone, isOk, madeBy, type Seen } from "./c
 import { type Allowances, shortOf, type Violation } from "./violation.ts";
 
 /**
- * A token. If no answer has shown the token yet, its value is unknown. In this case, the call that created the token
- * stands for the token.
+ * A token. Until an answer has shown the token, its value is unknown, and the call that created the token stands for
+ * the token.
  */
 type Token = string | Call;
 
@@ -50,8 +50,8 @@ const MOST_TRIED = 200_000;
 /**
  * Checks that the calls to each group have a valid order. An order is valid if a service that runs these calls one
  * after another in this order would give the same answers. Each call must take effect between the start and the end of
- * the call (Wing and Gong, "Testing and verifying concurrent objects"). If the search reaches a state that it has
- * already tried with the same remaining calls, it skips the state (Lowe, "Testing for linearizability").
+ * the call (Wing and Gong, "Testing and verifying concurrent objects"). The search tries each combination of a state
+ * and remaining calls only once (Lowe, "Testing for linearizability").
  */
 export function checkOrder(calls: readonly Call[], allow: Allowances): Violation[] {
   // Leave out calls that present a token of another environment. The service refuses these calls in every state of the
@@ -71,7 +71,7 @@ class Order {
   readonly #given: ReadonlySet<string | undefined>;
   readonly #steps: readonly Step[];
   readonly #tried = new Set<string>();
-  /** The point of the search with the fewest remaining calls. */
+  /** The point that the search has reached with the fewest remaining calls. */
   #furthest: { readonly left: readonly Step[]; readonly state: State };
 
   constructor(calls: readonly Call[], { mayForget, staleMs }: Allowances) {

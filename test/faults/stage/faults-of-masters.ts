@@ -112,8 +112,8 @@ export const masterFaults: readonly Fault[] = [
     act: (stage) => cutOff(stage, true),
   },
   {
-    // For a moment, the old master accepts changes, and one replica still confirms them. These changes are lost. So
-    // each change needs the confirmation of two replicas.
+    // For a moment, the old master still accepts changes, and one replica still confirms these changes. With only one
+    // required confirmation, acknowledged changes would be lost. So each change needs the confirmation of two replicas.
     name: "a healthy master is replaced by SENTINEL FAILOVER",
     topology: "Sentinels",
     minReplicas: 2,

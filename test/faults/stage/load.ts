@@ -86,8 +86,8 @@ export class Load {
 
   /** Reads all groups once through all workers. Called after the load, while Redis is healthy. */
   async readAll(): Promise<void> {
-    // A read of a missing group creates the group. The final reads must not create groups, so skip groups that no call
-    // can have created.
+    // A read of a missing group creates the group. The final reads must not create groups. So read only groups that a
+    // call has created or may have created.
     const creations = this.calls.filter(
       (call) => (call.method === "get" || call.method === "import") && fateOf(call) !== "not made",
     );

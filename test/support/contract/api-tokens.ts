@@ -436,7 +436,8 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       const beforeStep = async () => {
         lengths.push((await listed(environment)).length);
         if (lengths.length === 1) return;
-        // The end of another revocation must not allow API tokens to issue tokens during this revocation.
+        // A second revocation begins and ends here. Until the first revocation has ended as well, API tokens must not
+        // be able to issue tokens.
         await fails(store().revoke(environment, newResourceId(), BY, { issued: true }), ApiTokenNotFound);
         for (const { id } of [apiToken, issued.apiToken, other.apiToken]) {
           await fails(create({ creator: id }, environment), ApiTokenChanged);

@@ -43,7 +43,7 @@ export interface ContractContext {
    * millisecond per script, stores events in lists, and does not distinguish types of keys.
    */
   readonly isShared: boolean;
-  /** Returns how many groups or calls a test should use. This is `count`, or a fifth of `count` in the embedded store. */
+  /** Returns the number of groups or calls for a test: `count`, or a fifth of `count` in the embedded store. */
   many(count: number): number;
   /**
    * Changes that replace the token of the group `a`. Each element has the name of a change, and a function that makes

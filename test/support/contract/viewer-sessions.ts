@@ -151,8 +151,8 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
         await end();
         await loseRevocations(redis(), environment, "a", first.teamId);
         expect(await isEnded(environment, second)).toBe(true);
-        // The generation of a session is a time in milliseconds. The test waits until the next revocation has a later
-        // generation. In production, Redis loses data in a failover, which takes longer than a millisecond.
+        // The generation of a session is a time in milliseconds. Wait, so that the next revocation gets a later
+        // generation. In production, a loss of data takes longer than a millisecond, because it happens in a failover.
         await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
         await end();
         expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);

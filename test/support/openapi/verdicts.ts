@@ -38,7 +38,7 @@ interface Sent {
 export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; readonly seed: number }): void {
   const server = suiteServer(() => ({ env: { ADMIN_TOKEN } }));
   /**
-   * API tokens, and the token of the user group `known`. The name of an API token is the access that the token gives.
+   * API tokens, and the token of the user group `known`. An API token is named after the access that the token gives.
    */
   const bearers = forSuite(
     async () => {
@@ -90,7 +90,7 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
    */
   async function judge(path: string, method: string, { operation, sent, fault }: Judged): Promise<boolean> {
     const { status, text, json } = await send(path, method, { operation, sent });
-    // The service does not read the fields if the request or a header is too large.
+    // If the request or a header is too large, the service does not check the fields.
     if (/MESSAGE_TOO_LARGE|HEADER_TOO_LARGE/.test(text)) return false;
     const isRefused = status === 400 && isFaultOfForm(json);
     const { message = "", error = { message } } = json as { message?: string; error?: { message: string } };

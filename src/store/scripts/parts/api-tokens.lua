@@ -1,7 +1,7 @@
 -- API tokens. The hash `apiTokens` maps the digest of each secret to the id of an API token. An entry may be outdated,
 -- so scripts must check the record of the API token. Input: `prefix`, `environment`, `actorId`.
 
--- The id of the caller if the caller is an API token in Redis. Otherwise nil.
+-- The id of the caller's API token, if Redis stores this API token. Otherwise nil.
 local issuer = string.match(actorId, '^' .. string.rep('%w', 16) .. '$')
 
 local function keyOf(id) return prefix .. 'api-token:' .. id end
@@ -24,16 +24,16 @@ local function digestsOf(record)
   return digests
 end
 
--- Returns whether the caller may create or rotate API tokens. If the caller is an API token in Redis, this API token
--- must exist, and the time `issue_time` of the environment must have passed (see `pauseMs` in revoke-api-tokens.lua).
+-- Returns whether the caller may create or rotate API tokens. If `issuer` is not nil, the API token `issuer` must still
+-- exist, and the time `issue_time` of the environment must have passed (see `pauseMs` in revoke-api-tokens.lua).
 local function mayIssue()
   if not issuer then return true end
   return redis.call('EXISTS', keyOf(issuer)) == 1 and (tonumber(redis.call('HGET', environment, 'issue_time') or '0') or 0) <= now
 end
 
--- Returns the ids of the issuers of the API token `id`, or nil if the caller is not an API token in Redis. The list
--- contains `issuer`, the issuers of `issuer`, and `others`. Because the list contains indirect issuers, it stays complete
--- even if `issuer` is revoked. After the first 100 ids, the list contains only ids of existing API tokens.
+-- Returns the ids of the issuers of the API token `id`, or nil if `issuer` is nil. The list contains `issuer`, the
+-- issuers of `issuer`, and `others`. Because the list contains indirect issuers, it stays complete even if `issuer` is
+-- revoked. After the first 100 ids, the list contains only ids of existing API tokens.
 local function issuersOf(id, others)
   if not issuer then return nil end
   local list, isKnown = {}, {[id] = true}

@@ -10,7 +10,8 @@ local function holderOf(digest)
   return redis.call('HGET', bucket, field)
 end
 
--- Returns whether a group other than `id` has a token as its current token, or as a token in its grace period.
+-- Returns whether a group other than `id` has the token with this digest, either as its current token or as a token in
+-- its grace period.
 local function isTaken(digest, id)
   local holder = holderOf(digest)
   if not holder or holder == id then return false end
