@@ -35,7 +35,7 @@ describeWithRedis("round trips to a real Redis", () => {
       return proxy.trips();
     } finally {
       proxy.allow(Number.POSITIVE_INFINITY);
-      // If the call did not finish, the client closes the connection and opens another one.
+      // If the call did not finish, the client closes the connection and opens a new connection.
       await waitFor("the client is connected again", () =>
         client.check("reads").then(
           () => true,
@@ -139,7 +139,7 @@ describeWithRedis("round trips to a real Redis", () => {
       ["foreign", foreignToken()],
       ["ours", newUserGroupToken()],
     ] as const) {
-      // An import needs one round trip to read and one to write. The number of groups does not matter.
+      // For any number of groups, an import needs one round trip to read and one round trip to write.
       expect(await within(2, () => admin.import(environment, [imported(id, { token }), ...others()]))).toBe(2);
       expect(await within(1, () => store.resolve(environment, token))).toBe(1);
       expect(await within(1, () => store.resolve(environment, foreignToken()).catch(() => {}))).toBe(1);

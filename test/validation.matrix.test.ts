@@ -147,7 +147,7 @@ describeMatrix((place, row) => {
       expect(fields).toEqual((await failureOf(call(reference, as.customer))).fields);
       expect(status).toBe(row.protocol === "rest" ? 413 : undefined);
     }
-    // The next call must succeed. The client may send it on the same connection or on a new one.
+    // The next call must succeed, on the same connection or on a new connection.
     await client.getUserGroup({ userGroupId: "after" }, as.customer);
   });
 });

@@ -118,7 +118,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     const [, hung] = workerPids(server) as [number, number];
     process.kill(hung, "SIGSTOP");
     try {
-      // If a request reaches the hanging worker, it gets no answer. So send many requests, and use the first answer.
+      // The hanging worker does not answer requests. So send many requests, and use the first answer.
       const answer = await Promise.any(Array.from({ length: 20 }, () => get(server, "/metrics")));
       expect(answer.status).toBe(503);
       expect(await answer.text()).toBe("the metrics are incomplete: a worker did not answer\n");

@@ -17,8 +17,8 @@ export const MAX_ANSWER_BYTES = 4096;
 const BODY_MS = 1000;
 
 /**
- * The maximum number of informational responses (1xx) to a request. If the endpoint sends more, the service closes the
- * connection.
+ * The maximum number of informational responses (1xx) to a request. If the endpoint exceeds this number, the service
+ * closes the connection.
  */
 const MAX_INFORMATION = 10;
 

@@ -5,7 +5,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/subject.ts";
 import { describeAttacks } from "./service.ts";
 
-/** A `ServerReflectionRequest`. It requests the proto file that defines UserGroupService. */
+/** A `ServerReflectionRequest` for the proto file that defines UserGroupService. */
 const REFLECTION = envelope(protoField(4, "usergroup.v1.UserGroupService"));
 
 describeAttacks("expensive responses", [
@@ -60,7 +60,7 @@ describeAttacks("expensive responses", [
           ];
           await Promise.all(strange.map((fields) => ask(session, fields, Buffer.alloc(0)).catch(() => {})));
         };
-        // The first calls create one series per protocol for all unknown names, 5 KB in total.
+        // The first calls create the series for unknown names: one series per protocol, 5 KB in total.
         for (let i = 0; i < 20; i++) await askStrange(-i);
         const before = await metricsBytes();
         for (let i = 0; i < 2000; i++) await askStrange(i);

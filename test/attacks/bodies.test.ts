@@ -13,7 +13,7 @@ const nested = Buffer.from("[".repeat(500_000) + "]".repeat(500_000));
 
 /**
  * Returns an UpdateUserGroupRequest that contains the field `properties` many times. The first `properties` is a Struct
- * with many keys. The others are empty Structs, and protobuf merges each of them into the first.
+ * with many keys. Each further `properties` is an empty Struct, which protobuf merges into the first `properties`.
  */
 function repeatedProperties({ keys, repeats }: { readonly keys: number; readonly repeats: number }): Buffer {
   const entries = Array.from({ length: keys }, (_, i) =>

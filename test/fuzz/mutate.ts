@@ -7,8 +7,8 @@ import type { Script, Step } from "./play.ts";
 const SPLIT_EVERY = 3;
 
 /**
- * Distance between a split position and the next one. The distance is a prime, and is greater than the number of
- * positions. So the fuzzer reaches every position.
+ * Distance between a split position and the next split position. The distance is a prime, and is greater than the
+ * number of positions. So the fuzzer reaches every position.
  */
 const STEP = 2 ** 31 - 1;
 

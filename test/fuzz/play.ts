@@ -87,8 +87,8 @@ function countAnswers(socket: Socket, protocol: Script["protocol"]): () => numbe
   socket.on("data", (chunk: Buffer) => {
     const text = tail + chunk.toString("latin1");
     count += text.match(/HTTP\/1\.1 [2-5]\d\d /g)?.length ?? 0;
-    // Keep the end of the text, because a match can begin in it. The kept end is too short for a whole match, so no
-    // response counts twice.
+    // Keep the end of the text, because a match can begin in this chunk and end in the next chunk. The kept end is too
+    // short for a whole match, so no response counts twice.
     tail = text.slice(-12);
   });
   return () => count;

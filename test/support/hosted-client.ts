@@ -4,7 +4,7 @@ interface HostedUserGroup {
   readonly token: string;
 }
 
-/** A response of the hosted service. It contains only some of these fields, depending on the call. */
+/** A response of the hosted service. The call determines which of these fields the response contains. */
 interface Answer {
   readonly success: number;
   readonly new_customer?: boolean;

@@ -129,9 +129,7 @@ async function startShared(options: SharedOptions): Promise<TestServer[]> {
   return all.map((environments) => ({ ...server, ...environments }));
 }
 
-/**
- * Adds a Redis timeout that is long enough for a busy machine. If the options already contain a timeout, it is kept.
- */
+/** If the options contain no Redis timeout, adds a Redis timeout that is long enough for a busy machine. */
 export function patient(options: ServerOptions): ServerOptions {
   return { ...options, env: { REDIS_TIMEOUT: "10s", ...options.env } };
 }

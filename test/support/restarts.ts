@@ -6,7 +6,7 @@ import type { TestServer } from "./server.ts";
 export const CALLS = 2000;
 const RESTARTS = 3;
 
-/** Timeout of a call, in milliseconds. It is longer than a restart of the server takes on a busy machine. */
+/** Timeout of a call, in milliseconds. Even on a busy machine, the server restarts within this time. */
 export const TIMEOUT_MS = 60_000;
 
 export interface RestartedCalls {

@@ -96,8 +96,8 @@ export function startServerProcess({ redisUrl, tls, env, ...options }: ServerOpt
 }
 
 /**
- * Returns a function that returns all complete lines of a log so far. It parses a line only once, even if it is called
- * several times. Lines that are not JSON are left out.
+ * Returns a function that returns all complete lines of a log so far. If the function is called several times, it
+ * parses each line only once. Lines that are not JSON are left out.
  */
 export function linesOf(output: () => string): () => LogLine[] {
   const lines: LogLine[] = [];

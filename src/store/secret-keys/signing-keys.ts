@@ -58,8 +58,8 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
      * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at
      * the same time, this call writes nothing. In this case, a later call must encrypt the private keys.
      *
-     * @returns `uses`: for each private key, the id of the key in `TOKEN_KEYS` that encrypted it before the call.
-     *   `failed`: the ids of private keys that cannot be decrypted
+     * @returns `uses`: for each private key, the id of the key in `TOKEN_KEYS` that encrypted the private key before
+     *   this call. `failed`: the ids of private keys that cannot be decrypted
      */
     async reencrypt(environment: Environment, isDryRun: boolean) {
       const { keys, version } = await read(environment);

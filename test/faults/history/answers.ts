@@ -14,7 +14,7 @@ const FORESEEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Checks each answer on its own, without the other calls.
+ * Checks each answer separately from the other calls.
  *
  * @param workersEnd true if the fault ended workers. In this case, the connection of a call may have broken
  */

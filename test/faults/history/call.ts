@@ -94,7 +94,7 @@ export function fateOf(call: Call): Fate {
 
 /**
  * Returns the latest time at which the service can have committed the change of a call. If the service sent an answer,
- * this is the time of the answer. Otherwise it is infinity, because the service may commit the change later.
+ * returns the time of the answer. Otherwise returns infinity, because the service may still commit the change.
  */
 export function madeBy(call: Call): number {
   return isDone(call) || call.answer.reason !== undefined ? call.end : Number.POSITIVE_INFINITY;

@@ -36,7 +36,7 @@ export const SUSPENDED: Answer = {
 };
 export const NO_GROUP: Answer = { code: "not_found", reason: "USER_GROUP_NOT_FOUND", outcome: undefined };
 
-/** A call of a history. If the nth call has no times, it lasts from 2n to 2n + 1. So such calls do not overlap. */
+/** A call of a history. If the nth call has no times, it lasts from 2n to 2n + 1, so that such calls do not overlap. */
 export type CallAt = Omit<Call, "start" | "end"> & Partial<Call>;
 
 /** @param more fields that differ from the default */

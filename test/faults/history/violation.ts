@@ -39,7 +39,7 @@ export function promiseText({ mayForget, staleMs }: Allowances): string {
   return `promised: ${promises.join("; ")}`;
 }
 
-/** Shortens a token so that nobody can use it. */
+/** Removes the middle of a token, so that nobody can use the result as a token. */
 export function shortOf(token: string): string {
   return `${token.slice(0, 4)}..${token.slice(-4)}`;
 }

@@ -115,7 +115,7 @@ export class Administration {
     const groups = Array.from({ length: IMPORTED }, () => this.#make(environment));
     const token = newToken();
     const calls = await Promise.all(groups.map((known) => this.#importAs(ImportMode.UPSERT, [known], () => token)));
-    // The answers may not show which group has the token. In this case, the check of the stored data finds the group.
+    // If no answer shows which group has the token, the check of the stored data finds the group.
     for (const [i, call] of calls.flat().entries()) if (isDone(call)) remember(groups[i]?.tokens ?? [], token, true);
   }
 

@@ -30,7 +30,7 @@ async function replaced(topology: Stage["topology"], key: string, old: unknown):
 /**
  * Isolates the master of a key from the other nodes. The isolation ends when another master has served for two seconds.
  *
- * @param alone if true, the workers are isolated as well, and can reach only the isolated master
+ * @param alone if true, the workers can reach only the isolated master
  */
 async function cutOff({ topology, load, hasTime, nextKey }: Stage, alone: boolean): Promise<void> {
   while (hasTime()) {

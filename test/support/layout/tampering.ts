@@ -20,7 +20,7 @@ const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, FIELD.mappin
 
 /**
  * Tests that damaged or misplaced records cause errors. The service does not detect records that someone has changed on
- * purpose. A client that can write to Redis is trusted, because it could change the values of groups as well.
+ * purpose. The service trusts all clients with write access to Redis, because such clients can change groups anyway.
  */
 export function tamperingLayout(context: ContractContext): void {
   describe("a damaged record", () => {
