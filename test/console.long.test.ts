@@ -51,8 +51,8 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
       server.url,
     );
     expect(await page.getByText(loading).count()).toBe(0);
-    // The script renders the page before the event DOMContentLoaded ends, so the test measures the time until this end.
-    // On a busy machine, several attempts may be necessary.
+    // The script has rendered the page when the event DOMContentLoaded ends. So the test measures the time until the
+    // end of this event. On a busy machine, several attempts may be necessary.
     await waitFor("the page is interactive within a second", async () => {
       await page.reload();
       await page.getByRole("heading", { name: "Sign in" }).waitFor();

@@ -115,8 +115,8 @@ describeWithRedis("a busy process", () => {
     for (let round = 0; round < 5; round++) {
       const answers = Array.from({ length: 50 }, () => client.run("get", "hgetall", ["x"]));
       const ping = client.check("reads");
-      // The process sends the commands in this turn of the event loop. Then block the process, so that the answers of
-      // Redis arrive while the process is busy.
+      // The client sends the commands in the current turn of the event loop. Block the process in a later turn, so that
+      // the answers of Redis arrive while the process is busy.
       setImmediate(() => setImmediate(() => block(500)));
       expect(await Promise.all(answers)).toEqual(answers.map(() => ({})));
       await ping;

@@ -174,7 +174,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     const message = create(ServerReflectionRequestSchema, question);
     stream.on("error", () => {}).write(envelope(toBinary(ServerReflectionRequestSchema, message)));
     await once(stream, "data");
-    // The function closes the connection, because closing only the stream would first finish the request.
+    // Close the whole connection. If the test closed only the stream, the client would first finish the request.
     return () => session.destroy();
   }
 

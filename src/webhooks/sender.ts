@@ -161,7 +161,7 @@ export class Sender {
       request.on("information", () => {
         if (++informations > MAX_INFORMATION) request.destroy();
       });
-      // After a response 101 without this listener, the request would emit no event, not even if `signal` aborts.
+      // Without this listener, the request would emit no event after a response 101, even if `signal` aborts.
       request.on("upgrade", ({ statusCode = 0 }, socket) => {
         socket.destroy();
         resolve(statusCode);

@@ -19,7 +19,7 @@ const GRACE_MS = 400;
  * well. `own` is the number of groups that only the administrator uses.
  */
 const ADMINISTERED = { shared: 6, own: 6 };
-/** Number of reads, and number of changes, that a worker must answer after a fault before it counts as up again. */
+/** After a fault, a worker counts as up again when it has answered this number of reads and this number of changes. */
 const SERVED = 10;
 /**
  * Number of callers that read all groups at the end. The number is small, so that no read waits long on a busy machine.
