@@ -125,7 +125,7 @@ export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessio
 
 class Source implements ViewerSessionSource {
   readonly #options: ViewerSessionOptions;
-  /** Aborted by `dispose`. Its signal removes the listeners. */
+  /** `dispose` aborts this controller. The signal of the controller removes the listeners. */
   readonly #disposal = new AbortController();
   #held: Held | undefined;
   #last: string | undefined;
@@ -280,7 +280,7 @@ class Source implements ViewerSessionSource {
   }
 }
 
-/** Returns the age of a session in milliseconds. If the two clocks differ, returns the higher age. */
+/** Returns the age of a session in milliseconds. If the ages by the two clocks differ, returns the higher age. */
 function age({ requested }: Held): number {
   return Math.max(Date.now() - requested.wall, performance.now() - requested.running);
 }

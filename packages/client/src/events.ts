@@ -27,7 +27,7 @@ const TEMPORARY: ReadonlySet<Code> = new Set([
   Code.Aborted,
 ]);
 
-/** Codes that can mean a broken connection. They apply only to errors that do not come from the service. */
+/** Codes that can mean a broken connection, if the error does not come from the service. */
 const BROKEN: ReadonlySet<Code> = new Set([...TEMPORARY, Code.Canceled, Code.Unknown, Code.Internal]);
 
 /** Options of `watchEvents`. */
