@@ -19,7 +19,7 @@ const TIMEOUT_HEADER = "connect-timeout-ms";
 /**
  * Returns whether the `idempotency_level` of a method in the proto file declares calls of the method safe to repeat,
  * even if the service has already executed the call. A call whose request contains a request id is always safe to
- * repeat, but this function does not see the request.
+ * repeat, but this function does not receive the request.
  */
 export function isRepeatable({ idempotency }: DescMethod): boolean {
   return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;

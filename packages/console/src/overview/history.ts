@@ -42,7 +42,7 @@ export function durationLine(
   return { name, values: samples.map((sample) => msOf(durationOf(sample))) };
 }
 
-/** Returns a duration in milliseconds, or null if it is unset. */
+/** Returns a duration in milliseconds, or null if the duration is unset. */
 export function msOf(duration: Duration | undefined): number | null {
   return duration ? exactMs(duration) : null;
 }

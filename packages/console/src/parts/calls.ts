@@ -126,7 +126,7 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
 export function useList<T>(key: string, noun: string, read: Read<T>): List<T> & { readonly again: () => void } {
   const first = useAnswer(key, (signal) => readFull(read, "", signal));
   const [further, setFurther] = useState<Page<T> & { readonly of: Page<T> }>();
-  // After the first items were read again, `further` is outdated, because it continues the old first items.
+  // After the first items were read again, `further` is outdated, because `further` follows the old first items.
   const shown = further && further.of === first.value ? further : first.value;
   const more = useAction(async () => {
     if (!first.value || !shown) return undefined;
