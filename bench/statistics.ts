@@ -14,7 +14,7 @@ export function median(figures: readonly number[]): number {
   return summarise(figures).median;
 }
 
-/** Returns the lower quartile. Disturbances never decrease a figure, so low figures are the least disturbed. */
+/** Returns the lower quartile. Disturbances only increase figures, so low figures are the least disturbed. */
 export function lowerQuartile(figures: readonly number[]): number {
   return summarise(figures).low;
 }

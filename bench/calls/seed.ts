@@ -28,8 +28,8 @@ export async function seed(
     const group = await create(made.readId);
     await writePeerRecords(store.url, group);
     await create(made.writtenId);
-    // `calls` lists the updates before the rotations. So the answer to a rotation contains the updated group, as it
-    // does in the benchmark.
+    // `calls` lists the updates before the rotations. So the answer to a rotation contains the updated group. In
+    // the benchmark, the updates also run before the rotations.
     const seeded = new Map<CallKey, Seeded>();
     for (const [key, call] of calls({ ...made, userGroupToken: String(group["token"]) })) {
       if (!keys.includes(key)) continue;

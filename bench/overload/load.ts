@@ -63,7 +63,7 @@ const HTTP1_CONNECTIONS = 4000;
 
 export const PEAK: Load = { title: "peak: 80 in flight", connections: CONNECTIONS, streams: 1 };
 
-/** HTTP statuses of refusals. The reasons are an unknown API token, a rate limit, and an overloaded worker. */
+/** HTTP statuses with which a worker refuses calls: unknown API token, rate limit, and overloaded worker. */
 const REFUSALS = [401, 429, 503];
 
 /** Returns a load that starts calls at a fixed rate. A call starts even if the calls before it have no answer yet. */

@@ -18,7 +18,7 @@ export interface Worker {
 export interface Floods {
   /** Rates of the loads that start calls at a fixed rate. Each rate is a multiple of the peak rate. */
   readonly rates: readonly number[];
-  /** Numbers of calls in flight of the loads that keep this number constant. */
+  /** For each load with a constant number of calls in flight, this number. */
   readonly inFlight: readonly number[];
 }
 

@@ -60,8 +60,8 @@ export type FieldInputs = { readonly [field: string]: FieldOption | string };
 
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   /**
-   * The inputs of the command. If the request has a field of `SUBJECTS` that is missing here, the command also has an
-   * argument `<id>`, which sets that field.
+   * The inputs of the command. If the request has a field of `SUBJECTS` and `fields` does not contain this field, the
+   * command also has an argument `<id>`, which sets the field.
    */
   readonly fields?: FieldInputs;
   /** Constant fields of the request. */
