@@ -1,7 +1,7 @@
 import { Random } from "@user-group-service/testing/random";
 import { repeat } from "@user-group-service/testing/repeat";
 import { waitFor } from "@user-group-service/testing/wait";
-import { expect, it } from "vitest";
+import { expect, it, onTestFailed } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ADMIN_ENV, adminOf, auditEventsOf, customerOf } from "./support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
@@ -24,10 +24,15 @@ describeWithRedis("an environment that was deleted and created again under load"
     async (seed) => {
       const random = new Random(seed);
       const redis = await newRedis(DURABLE);
-      const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "1s" };
+      // Redis writes each change to disk (`DURABLE`). On a busy machine, a write can take seconds.
+      const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "10s" };
       const start = (like?: TestServer) => newServer({ redisUrl: redis.url, env, ...(like && { like }) });
       const steady = await start();
       let other = await start(steady);
+      onTestFailed(() => {
+        const failures = [steady, other].flatMap((server) => server.log().filter(({ msg }) => msg === "call failed"));
+        console.error(failures.slice(-5));
+      });
       const environment = customerOf(steady);
       const root = () => adminOf(steady.url);
 
