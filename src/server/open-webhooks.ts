@@ -48,7 +48,7 @@ export function openWebhooks(
         const fields = { environment: formatEnvironmentName(environment), api_token_id: id };
         logger.warn(
           fields,
-          "webhooks receive no event about the expiry of an API token, because its record is damaged",
+          "webhooks receive no event about the expiry of an API token, because the record of the token is damaged",
         );
       },
       disabled(environment, id) {

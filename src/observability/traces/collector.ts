@@ -74,7 +74,8 @@ export class Collector implements SpanProcessor {
   }
 
   /**
-   * Waits at most `CLOSE_MS` for the export of the waiting spans, and then drops the other spans. Never rejects.
+   * Waits at most `CLOSE_MS` for the export of the waiting spans, and then drops the spans that are not exported. Never
+   * rejects.
    */
   async shutdown(): Promise<void> {
     // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. `shutdown` does not

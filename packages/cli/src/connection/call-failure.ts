@@ -8,6 +8,7 @@ import {
   type TlsHints,
   wordsOfFault,
 } from "@user-group-service/client";
+import { REFUSALS } from "../../../operator/src/refusals.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { type Connection, urlText } from "../settings.ts";
 import { Interrupted } from "../shell.ts";
@@ -83,9 +84,6 @@ export function callFailure(error: unknown, connection: Connection, options: Cal
   const details = failureDetails(error);
   return details ? answered(error, details, options) : unanswered(error, connection, options);
 }
-
-/** Reasons of failures for which the service has done nothing. */
-const REFUSALS: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED", "TOO_MANY_FAILURES"]);
 
 function answered(error: ConnectError, details: FailureDetails, options: CallOptions): Failure {
   const { reason, violations } = details;

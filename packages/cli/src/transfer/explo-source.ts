@@ -82,7 +82,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
       if (passes === MAX_PASSES && seen.size < (total ?? 0))
         throw new Failure(`the hosted service reports ${count(total ?? 0)} customers, and lists ${count(pass.size)}`, {
           exitCode: EXIT.unavailable,
-          hint: "pages are equal, or the list changes all the time: try again, or ask the support of the hosted service",
+          hint: "the hosted service repeats pages, or the list changes all the time: try again, or ask the support of the hosted service",
         });
     }
   }

@@ -2,6 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type FailureDetails, failureDetails, requestIdOf } from "../../../client/src/failure.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
+import { REFUSALS } from "../../../operator/src/refusals.ts";
 import { countText } from "../../../operator/src/words.ts";
 
 /** The description of an error that the user sees. */
@@ -46,9 +47,6 @@ const HINTS: { readonly [reason: string]: string } = {
   INTERNAL: "Ask the operator of the service to find the request id in the log of the service.",
 };
 
-/** If a call fails with one of these reasons, the service has done nothing. The same call may succeed later. */
-const LATER: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED", "TOO_MANY_FAILURES"]);
-
 const DOUBT =
   "The change may have been made. Before you repeat the change, check whether it was made. Your input is still here.";
 
@@ -71,7 +69,9 @@ export function failureOf(error: unknown, { isRead = false } = {}): Failure {
   const unchanged = isRead ? "" : "Nothing was changed, and your input is still here. ";
   return {
     message: known.rawMessage,
-    hint: LATER.has(reason) ? `${unchanged}${againText(known)}` : (HINTS[reason] ?? hintOf(known, details, unchanged)),
+    hint: REFUSALS.has(reason)
+      ? `${unchanged}${againText(known)}`
+      : (HINTS[reason] ?? hintOf(known, details, unchanged)),
     doubt: !isRead && isOutcomeUnknown(known, details) ? DOUBT : undefined,
     isTokenRefused: known.code === Code.Unauthenticated,
     kind: `${codeToString(known.code)}, ${reason}`,
