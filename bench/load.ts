@@ -98,7 +98,7 @@ export async function h2load(headers: Call["headers"], args: readonly string[]):
   return (await run("h2load", [...sentAlong, ...args])).stdout;
 }
 
-/** Creates groups with another program than h2load. h2load can only repeat one body, but each group needs a new id. */
+/** Creates groups with `create-load.ts`, because h2load can only repeat one body, but each group needs a new id. */
 async function create({ url, call }: LoadTarget, args: readonly string[]): Promise<LoadResult> {
   const generator = join(BUILD_FOLDER, "calls/create-load.js");
   const request = JSON.stringify({ url, path: call.path, headers: call.headers, body: String(call.body) });

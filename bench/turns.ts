@@ -25,7 +25,7 @@ export interface Turn {
   readonly othersBusy: number;
 }
 
-/** Figures of a server and a call that are measured once per round, after the turns. */
+/** Figures that the benchmark measures once per round for each server and call, after the turns. */
 export interface Aside {
   readonly row: string;
   readonly call: string;

@@ -53,7 +53,7 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
   });
 }
 
-/** The calls for one Redis database. Each call has the answer of the service, to compare it with the other servers. */
+/** The calls for one Redis database, each with the answer of the service. All servers must give this answer. */
 type Seeds = ReadonlyMap<CallKey, Seeded>;
 
 async function runRound(
@@ -72,7 +72,7 @@ async function runRound(
       const seeded = server.row.calls.includes(key) ? seeds.get(server.row.database)?.get(key) : undefined;
       return seeded ? [{ server, ...seeded }] : [];
     });
-    // Calls that change data have shorter turns, because the benchmark does not compare these calls with other servers.
+    // Calls that change data have shorter turns, because no peer supports these calls.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
     const options = { durations: { ...plan.durations, turn }, turns: plan.turns, round };
     const { turns, asides } = await takeTurns(subjects, stage.folder, options);

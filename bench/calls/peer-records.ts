@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import type { Answer } from "../calls.ts";
 import { API_TOKEN } from "../stage.ts";
 
-/** How user group tokens are stored. `encrypted` means as in the service. `plain` means in clear text. */
+/** How user group tokens are stored: encrypted as in the service, or in clear text. */
 export type TokenStorage = "encrypted" | "plain";
 
 const ENVIRONMENT = "bench/Customer";

@@ -26,7 +26,7 @@ export interface Reads extends Pick<Call, "headers" | "body"> {
   readonly http: 1 | 2;
   readonly urls: readonly string[];
   readonly folder: string;
-  /** Prefix of the names of the log and the other files. Loads that run at the same time need different prefixes. */
+  /** Prefix of the names of the load's files. Loads that run at the same time need different prefixes. */
   readonly name: string;
   /**
    * Size of a gRPC answer with a group, in bytes. gRPC refusals also have HTTP status 200. So the number of answers
@@ -63,7 +63,10 @@ const HTTP1_CONNECTIONS = 4000;
 
 export const PEAK: Load = { title: "peak: 80 in flight", connections: CONNECTIONS, streams: 1 };
 
-/** HTTP statuses with which a worker refuses calls: unknown API token, rate limit, and overloaded worker. */
+/**
+ * HTTP statuses of refused calls: the API token is unknown, the caller exceeds its rate limit, or the worker is
+ * overloaded.
+ */
 const REFUSALS = [401, 429, 503];
 
 /** Returns a load that starts calls at a fixed rate. A call starts even if the calls before it have no answer yet. */

@@ -18,7 +18,7 @@ export interface Worker {
 export interface Floods {
   /** Rates of the loads that start calls at a fixed rate. Each rate is a multiple of the peak rate. */
   readonly rates: readonly number[];
-  /** For each load with a constant number of calls in flight, this number. */
+  /** Numbers of calls in flight. For each number, one load keeps this number of calls in flight. */
   readonly inFlight: readonly number[];
 }
 
@@ -68,7 +68,7 @@ export async function offered(
   const last = await measure(worker, reads, { ...PEAK, title: "peak, measured again" });
   rows.push(last);
   const peak = (first.answeredPerSecond + last.answeredPerSecond) / 2;
-  // The CPU time includes the second of warm-up, so the number of calls must include this second as well.
+  // The CPU time includes the warm-up of one second, so the number of calls must include the warm-up as well.
   const micros = ((first.cpuSeconds + last.cpuSeconds) * 1e6) / (2 * peak * (seconds + 1));
   const text = [
     `## ${title}`,

@@ -30,7 +30,7 @@ export interface Work {
 /**
  * Opens one Redis connection with auto-pipelining. Prepares the SHA-256 digests of the API tokens, and the decryption.
  * Each read sends one HGETALL. This file shares no code with the service, so that a change of the service does not
- * change the servers that the benchmark compares with the service. `bench/servers/go/work.go` does the same work in Go.
+ * change the peers. `bench/servers/go/work.go` does the same work in Go.
  */
 export async function openWork(): Promise<Work> {
   const redis = new Redis(setting("REDIS_URL"), { enableAutoPipelining: true });

@@ -15,8 +15,8 @@ password=$(openssl rand -hex 24)
 echo "$password" > "$new/redis-password"
 echo "k1:$(openssl rand -base64 32)" > "$new/token-keys"
 openssl rand -hex 24 > "$new/admin-token"
-# docs/operations/redis.md explains the permissions of the Redis user. The file contains a digest of the password, not
-# the password.
+# docs/operations/redis.md explains the permissions of the Redis user. The file `redis-users` contains a digest of the
+# password, not the password.
 digest=$(printf %s "$password" | openssl dgst -sha256 -r | cut -d ' ' -f 1)
 cat > "$new/redis-users" <<END
 user default off
