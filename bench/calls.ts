@@ -31,7 +31,7 @@ export interface Call {
    * @throws if the body is not an answer to this call
    */
   readonly read: (body: Uint8Array) => Answer;
-  /** Names of the fields of the group that can have another value in each answer to this call. */
+  /** Names of the group's fields whose values can differ between two answers to this call. */
   readonly volatile: readonly string[];
 }
 

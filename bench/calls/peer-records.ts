@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import type { Answer } from "../calls.ts";
 import { API_TOKEN } from "../stage.ts";
 
-/** How user group tokens are stored: encrypted as in the service, or in clear text. */
+/** How the records contain user group tokens: encrypted, or in clear text. */
 export type TokenStorage = "encrypted" | "plain";
 
 const ENVIRONMENT = "bench/Customer";
@@ -19,9 +19,10 @@ export function peerSettings(storage: TokenStorage): { readonly [name: string]: 
 }
 
 /**
- * Writes the records of a group for the peers, the servers that the benchmark compares with the service. These records
- * have the same size and fields as the records of the service. A token is encrypted with AES-256-GCM and the key of the
- * environment. The digest of the token is additional data of the encryption.
+ * Writes two records of a group for the peers, the servers that the benchmark compares with the service. One record
+ * contains the token in clear text, the other record the encrypted token. The records have the same fields as the
+ * records of the service, and a similar size. The encryption is AES-256-GCM with a key of the environment. The
+ * additional data is the environment and the digest of the token.
  *
  * @param group the group in the answer of the service, in Connect JSON
  */
