@@ -14,8 +14,8 @@ export function withRequestIds(newId: () => string): Interceptor {
       return await next(request);
     } catch (error) {
       const failure = ConnectError.from(error);
-      // If the service responded, the metadata already contains the request id that the service logged. Without a
-      // response, add the id that the client sent, because the service may have received and logged the call.
+      // If the service responded, the metadata already contains the request id that the service logged. If the service
+      // did not respond, add the id that the client sent, because the service may still have logged the call.
       if (!failure.metadata.has(REQUEST_ID_HEADER)) failure.metadata.set(REQUEST_ID_HEADER, id);
       throw failure;
     }

@@ -120,8 +120,8 @@ it.each([
   ["the store may have made a change", serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "unknown" })],
   ["a proxy has no upstream", new ConnectError("HTTP 503", Code.Unavailable)],
   ["the connection broke", nodeError("ECONNRESET", Code.Aborted, "read")],
-  // If an established connection is dead, the operating system reports the same codes as for a failed attempt to
-  // connect.
+  // The next two codes also occur if an attempt to connect fails. Only the system call (`read`) shows that the
+  // connection was established.
   ["the connection is dead", nodeError("ETIMEDOUT", Code.Unavailable, "read")],
   ["the network fails during the call", nodeError("EHOSTUNREACH", Code.Internal, "read")],
   ["the connection closed while the client wrote the request", nodeError("EPIPE", Code.Internal, "write")],

@@ -5,9 +5,9 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/** Maximum pause after the first failure, in milliseconds. The maximum doubles with each failure that follows. */
+/** Maximum pause after the first failure, in milliseconds. The maximum doubles after each further failure. */
 const FIRST_PAUSE_MS = 250;
-/** Upper limit for the maximum pause of a call, in milliseconds. */
+/** The maximum pause does not grow beyond this limit, in milliseconds. */
 const MAX_BACKOFF_MS = 2000;
 
 /** The time during which the client repeats a call that has no deadline, in milliseconds. */
@@ -17,9 +17,9 @@ const DEFAULT_PATIENCE_MS = 10_000;
 const TIMEOUT_HEADER = "connect-timeout-ms";
 
 /**
- * Returns whether the `idempotency_level` of a method in the proto file declares calls of the method safe to repeat,
- * even if the service has already executed the call. A call whose request contains a request id is always safe to
- * repeat, but this function does not receive the request.
+ * Returns whether each call of a method is safe to repeat, even if the service has already executed the call. The
+ * `idempotency_level` of the method in the proto file determines the result. The function does not receive the request.
+ * If the request contains a request id, the call is safe to repeat in any case.
  */
 export function isRepeatable({ idempotency }: DescMethod): boolean {
   return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
@@ -36,12 +36,13 @@ export interface RetryOptions {
 
 /**
  * Returns an interceptor that repeats a call after a temporary failure, until the deadline of the call. The interceptor
- * repeats a call only if the call is safe to repeat, or if the service has not executed the call. The pauses grow up to
- * two seconds. If the service requests a pause, the interceptor adds the requested pause to its own pause.
+ * repeats a call only if the call is safe to repeat, or if the service has not executed the call. The pauses between
+ * the attempts grow up to two seconds. If the service requests a pause, the interceptor adds the requested pause to its
+ * own pause.
  *
- * If all attempts fail, the interceptor usually throws the error of the last attempt. If the last error reports that
- * nothing was changed, but the service may have executed an earlier attempt, the interceptor throws the error of the
- * earlier attempt instead.
+ * If all attempts fail, the interceptor usually throws the error of the last attempt. There is one exception: the last
+ * error reports that nothing was changed, although the service may have executed an earlier attempt. In this case, the
+ * interceptor throws the error of the earlier attempt.
  */
 export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions = {}): Interceptor {
   return (next) => async (request) => {
@@ -96,8 +97,8 @@ function pauseAfter(error: ConnectError, mayRepeat: boolean, tries: number): num
   if (!details && connectionFaultOf(error)?.fault === "reset") return mayRepeat ? pauseMs : undefined;
   switch (error.code) {
     case Code.ResourceExhausted:
-      // If the server requests a pause, the server has not executed the call. If the server requests no pause, the
-      // caller has reached a lasting limit, and a retry would fail as well.
+      // If the server requests a pause, the server has not executed the call. Without a requested pause, the caller has
+      // reached a limit that does not pass with time, and a retry would fail as well.
       return retryAfterMs(error) === undefined ? undefined : pauseMs;
     case Code.Unavailable:
       return mayRepeat || details?.outcome === "not_made" ? pauseMs : undefined;
@@ -113,7 +114,7 @@ function pauseAfter(error: ConnectError, mayRepeat: boolean, tries: number): num
  * Returns the pause after a temporary failure, in milliseconds. The result is the sum of two pauses: the pause that the
  * error requests, and a pause that grows with the number of earlier failures.
  *
- * @param maxMs the maximum of the second pause, in milliseconds
+ * @param maxMs the maximum of the growing pause, in milliseconds
  */
 export function pauseBeforeRetry(error: ConnectError, earlierFailures: number, maxMs: number): number {
   // Half of the pause is random, so that clients do not retry at the same time.

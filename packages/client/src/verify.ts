@@ -21,10 +21,10 @@ import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-fau
 /** Time for which keys are cached, in milliseconds. */
 const KEYS_MAX_AGE_MS = 600_000;
 
-/** Minimum time after a successful read until the next read, for a key that is not cached, in milliseconds. */
+/** Minimum time between a successful read of the keys and a read because of an unknown key, in milliseconds. */
 const KEYS_COOLDOWN_MS = 1000;
 
-/** Minimum time after a failed read of the keys until the next read, in milliseconds. */
+/** Minimum time between a failed read of the keys and the next read, in milliseconds. */
 const FAILURE_PAUSE_MS = 1000;
 
 const MAX_KEYS_BYTES = 1024 * 1024;
@@ -190,7 +190,7 @@ function requireTime({ iat, exp }: SessionClaims): void {
     throw refused("too-early", `its creation time is ${Math.round(iat - now)} s in the future: check the clocks`);
 }
 
-/** Returns the cached keys of a URL. The URL must not come from a session, because an attacker could choose the URL. */
+/** Returns the function that finds the keys of a URL. The URL must be trusted, not taken from an unverified session. */
 function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   const keys = keySets.get(url) ?? publishedKeys(url, timeoutMs);
   keySets.delete(url);
@@ -274,7 +274,7 @@ function whyUnread(error: unknown, keysUrl: string): string {
   return `${why}; check that this process can reach the URL, or set keysUrl`;
 }
 
-/** `fetch` reads the keys. Because `fetch` has no options for certificates, the remedies name none. */
+/** Remedies for TLS errors. `fetch` reads the keys, and has no TLS options, so the remedies name other measures. */
 const TLS_HINTS: TlsHints = {
   otherName: "set keysUrl to a URL with the name of the certificate",
   clientCertificate: "set keysUrl to a URL that requires no client certificate",

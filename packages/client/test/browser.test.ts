@@ -7,11 +7,12 @@ import { bundleForBrowser } from "../../../test/support/bundle.ts";
 import { describeWithChromium, stopClock, suiteBrowser } from "../../../test/support/chromium.ts";
 import type { Page } from "./page.ts";
 
-/** Lifetime of the back end's sessions, and the age at which the source renews a session, in milliseconds. */
+/** Lifetime of the sessions that `sessionOf` returns, in milliseconds. */
 const LIFE_MS = 600_000;
+/** Age at which `viewerSessionSource` renews a session, in milliseconds. */
 const REFRESH_MS = 480_000;
 
-/** Returns an unsigned session whose times differ from the clock of the browser. */
+/** Returns an unsigned session. Its `iat` and `exp` do not match the clock of the browser. */
 function sessionOf(n: number): string {
   const iat = 2_000_000_000 + n;
   const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -61,7 +62,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     origin = `http://127.0.0.1:${await listen(server)}`;
     page = await browser.context.newPage();
     await page.clock.install({ time: "2030-01-01T00:00:00Z" });
-    // Each pause has its maximum length.
+    // Each random pause then has its maximum length.
     await page.addInitScript("Math.random = () => 1");
   });
   afterAll(async () => {
@@ -131,7 +132,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
       await requested(before + 1);
       await waitFor("the attempt has failed", async () => (await run("states")).length === before + 1);
     }
-    // 90 of the 120 seconds between the failed renewal and the expiry have passed.
+    // The session expires 120 seconds after the failed renewal. The pauses of the loop took 90 of these seconds.
     await page.clock.runFor(LIFE_MS - REFRESH_MS - 90_000);
     expect(await reported("failed")).toMatchObject({ session: undefined });
     answer = good;

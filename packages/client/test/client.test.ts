@@ -143,7 +143,7 @@ describe("the client", () => {
 it("if a response is lost, the client repeats a rotation with the same request id, and the service rotates once", async () => {
   const server = await newServer({ env: ADMIN_ENV });
   const ids: (string | undefined)[] = [];
-  // Forwards all requests, and closes the connection instead of sending the response of the first rotation.
+  // Forwards all requests. After the first rotation, closes the connection instead of sending the response.
   const between = createServer(async (req, res) => {
     const body = Buffer.concat(await req.toArray());
     const headers = { authorization: String(req.headers.authorization), "content-type": "application/proto" };

@@ -15,7 +15,7 @@ import { createUserGroupServiceClient } from "../src/index.ts";
 
 const README = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
 
-/** Runtimes that do not have the modules of Node, and the conditions that each runtime uses in `exports`. */
+/** Runtimes without the modules of Node. For each runtime, the conditions that select its entry in `exports`. */
 const RUNTIMES = {
   Workers: ["workerd", "worker", "browser"],
   "Next's middleware": ["edge-light", "worker", "browser"],
@@ -254,7 +254,7 @@ describe("the package, installed", () => {
     const check = (version: string, settings: string) =>
       `node node_modules/typescript-${version}/bin/tsc --noEmit --strict --target es2022 --types node ${settings}`;
     run(check("5.7", "--module nodenext types/es.mts"));
-    // Do not check the declarations within packages, because this check takes most of the time.
+    // The run above has checked the declarations within packages. This check takes most of the time, so skip it here.
     const quick = (version: string, settings: string) => check(version, `--skipLibCheck ${settings}`);
     run(quick("5.7", "--module preserve types/bundled.ts"));
     run(quick("5.8", "--module nodenext types/es.mts types/common.cts"));

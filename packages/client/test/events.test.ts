@@ -49,7 +49,7 @@ describeWithRedis("watchEvents", () => {
     return { server, newWorker, admin, client, environment, importGroup };
   };
 
-  /** Collects the events of an iteration. The iteration ends with the test. */
+  /** Collects the events of `watchEvents` until the test ends. */
   const collect = (admin: Parameters<typeof watchEvents>[0], request: object, options: WatchOptions = {}) => {
     const end = new AbortController();
     closeLater(() => end.abort());

@@ -25,8 +25,9 @@ const blocks = [...README.matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)];
 const files = new Map(blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [[name, code] as const])));
 const [, install = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "text" ? [code] : []));
 
-/** Lifetime of the README's sessions, and the age at which the page renews a session, in milliseconds. */
+/** Lifetime of the sessions that the back end of the README creates, in milliseconds. */
 const LIFE_MS = 600_000;
+/** Age at which the page of the README renews a session, in milliseconds. */
 const REFRESH_MS = 480_000;
 
 const SHOWN = '{"customer":"acme","viewer":"bob","plan":"gold"}';
@@ -55,7 +56,8 @@ describe("the package, installed", () => {
         .replace("../user-group-service/packages/client", PACKAGE)
         .replace("express@5", "express@5.3.0 fastify@5.12.8"),
     );
-    // The declarations of the client use these types, which users of TypeScript install themselves.
+    // The declarations of the client use the types of these packages. Users of TypeScript install the packages
+    // themselves.
     for (const name of ["@types/node", "undici-types"]) {
       mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
       symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name));

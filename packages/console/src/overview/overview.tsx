@@ -180,7 +180,7 @@ function chartsOfCalls(samples: Hour["samples"]): readonly ChartContent[] {
   ];
 }
 
-/** Returns the charts of the whole service. If one method or environment is selected, the samples lack these values. */
+/** Returns the charts of the whole service. These charts need samples of all calls. */
 function chartsOfService(samples: Hour["samples"]): readonly ChartContent[] {
   const refusals = linesByName(samples, ({ service }) => service?.refusals);
   return [

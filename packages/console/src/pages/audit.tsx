@@ -104,8 +104,8 @@ export function AuditPage({ params }: { readonly params: Params }) {
 
 function Trail({ filters }: { readonly filters: Filters }) {
   const { admin, environment, env } = useSession();
-  // `requestOf` converts a duration such as `2h` to a time before now. All pages must have the same filter, so the
-  // later pages use the filter of the first page.
+  // `requestOf` converts a duration such as `2h` to a time before now, so its result changes with time. All pages of
+  // the list must have the same filter, so the later pages use the filter of the first page.
   const request = useRef<ReturnType<typeof requestOf>>();
   const list = useList(`audit ${JSON.stringify(filters)}`, "event", async (pageToken, signal) => {
     if (pageToken === "" || !request.current) request.current = requestOf(filters);
@@ -213,7 +213,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
     {
       name: "By",
       of: ({ actorId, actorDisplayName, role }) => {
-        // The name, the id and the role of ADMIN_TOKEN may be equal. The set shows equal texts only once.
+        // For ADMIN_TOKEN, the name, the id and the role may be equal. The set removes repeated texts.
         const [first, ...rest] = new Set([actorDisplayName || actorId, actorId, role]);
         return <TwoLines first={first} second={rest.join(", ")} />;
       },

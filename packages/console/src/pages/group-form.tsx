@@ -46,7 +46,7 @@ function optionOf(field: DescField, text: string): string | string[] {
     const value = parseField(field, text);
     if (!isObject(value) || isTimeField(field)) return text;
     if (field.fieldKind !== "map") return JSON.stringify(value);
-    // The option has the form SCHEMA=SOURCE, so a key cannot contain `=`.
+    // The option has the form SCHEMA=SOURCE, so it cannot express a key that contains `=`.
     if (Object.keys(value).every((key) => !key.includes("="))) return entriesOf(value as { [key: string]: string });
   } catch {
     // While the user types, the text may not be valid yet.

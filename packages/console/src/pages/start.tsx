@@ -45,7 +45,7 @@ function useProgress() {
         admin.listSigningKeys({ environment }, { signal }),
         admin.listWebhooks({ environment }, { signal }),
       ]);
-      // Ignores the API token of this session, because the back end needs an API token of its own.
+      // The API token of the signed-in user does not count, because the back end needs an API token of its own.
       const others = tokens.filter(({ id }) => id !== caller.apiTokenId);
       return {
         hasToken: others.length > 0,
@@ -153,7 +153,7 @@ export function StartPage() {
   );
 }
 
-/** @param done the text that replaces `waiting` after the step is done. Empty or false if the step is not done yet */
+/** @param done the text that replaces `waiting` when the step is done. Until then, empty or false */
 function Step({
   title,
   done,

@@ -19,7 +19,7 @@ export function commandText({ command, options = {}, args = [], env }: CommandPr
     ...Object.entries(all).flatMap(([name, value]) => {
       if (!value) return [];
       if (value === true) return `--${name}`;
-      // A repeatable option must have `=`. After a space, commander would also read the later arguments as its values.
+      // A repeatable option needs `=`. After a space, commander would read all later arguments as values of the option.
       return typeof value === "string" ? [`--${name}`, value] : value.map((each) => `--${name}=${each}`);
     }),
     // An argument, such as an id, may begin with `-`. After `--`, commander does not read this argument as an option.

@@ -4,7 +4,7 @@ import { isAskingAgain, session } from "../session/session.ts";
 /**
  * Shows an error with advice. If the service has rejected the token of the session, the box offers a new sign-in.
  *
- * @param again repeats the failed request. Set only if the request only reads data
+ * @param again repeats the failed request. Set `again` only for a request that reads data
  * @param isOfSignIn whether the request was the sign-in. Default: no
  * @param isRead whether the request only reads data. Default: yes if `again` or `isOfSignIn` is set
  */

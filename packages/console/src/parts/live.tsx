@@ -21,8 +21,8 @@ export function announce(text: string): void {
 place.subscribe(() => announce(""));
 
 /**
- * The mounted `LiveRegion` components. Only the last component shows the text. If a dialog is open, the last component
- * is in the dialog. Screen readers ignore content outside of an open dialog.
+ * The mounted `LiveRegion` components. Only the last component shows the announcement. If a dialog is open, the last
+ * component is in the dialog. Otherwise, screen readers would ignore the announcement.
  */
 const regions = signal<readonly symbol[]>([]);
 

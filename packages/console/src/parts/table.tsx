@@ -18,8 +18,8 @@ const WHOLE = 200;
 const BEYOND = 20;
 
 /**
- * The maximum of the minimum width of a long table, in pixels. The minimum width is the width that the table had when
- * its column widths were fixed. In a narrower container, the table scrolls horizontally.
+ * Upper limit for the `min-width` of a long table, in pixels. Up to this limit, `min-width` is the width that the table
+ * had when its column widths were fixed. If the container is narrower than `min-width`, the table scrolls horizontally.
  */
 const MAX_MIN_WIDTH = 1152;
 
@@ -43,7 +43,7 @@ function useRowsInSight(count: number) {
       );
     };
     look();
-    // Fixes the column widths. Otherwise, the widths would change when other rows are rendered.
+    // Fixes the column widths. Otherwise, the widths would change while the user scrolls.
     setWidths([...(head.current?.cells ?? [])].map((cell) => cell.getBoundingClientRect().width));
     // Scroll events do not bubble, so the listener captures them.
     const options = { capture: true, passive: true };
