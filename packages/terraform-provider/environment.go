@@ -131,7 +131,7 @@ func (r *environmentResource) ImportState(ctx context.Context, request resource.
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// find lists all environments, because GetEnvironment does not find an environment during its deletion.
+// find lists all environments, because GetEnvironment does not return an environment that is being deleted.
 func (r *environmentResource) find(ctx context.Context, id string, diagnostics *diag.Diagnostics) *adminv1.Environment {
 	for page, err := range usergroups.Pages(ctx, r.service.Admin.ListEnvironments, &adminv1.ListEnvironmentsRequest{PageSize: 1000}) {
 		if err != nil {

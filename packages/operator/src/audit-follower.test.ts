@@ -11,7 +11,10 @@ const { signal } = new AbortController();
 function newTrail({ method = "" } = {}) {
   const events: AuditEvent[] = [];
   const failures: unknown[] = [];
-  /** The `startTime` of each request for a first page, in milliseconds. Omits requests with a page size of 1. */
+  /**
+   * The `startTime` of each request for a first page, in milliseconds. Omits requests with a page size of 1, because
+   * these requests only find the newest event.
+   */
   const startTimes: unknown[] = [];
   const list: ListAuditEvents = async ({ method = "", startTime, pageSize = 0, pageToken = "" }) => {
     if (pageSize > 1) {

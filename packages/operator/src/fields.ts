@@ -19,8 +19,8 @@ import { durationText, timeText } from "./times.ts";
  */
 
 /**
- * Labels of fields. A key is `Message.field`, or the name of a field for all messages. The label of any other field is
- * its name, with spaces instead of underscores.
+ * Labels of fields. A key is `Message.field`, or a field name that applies to all messages. Without a label here, the
+ * label of a field is its name, with spaces instead of underscores.
  */
 const LABELS: { readonly [field: string]: string } = {
   "ApiToken.grace_expire_time": "old secret valid until",
@@ -145,8 +145,8 @@ export function valueIn(message: unknown, { localName }: DescField): unknown {
 }
 
 /**
- * Returns the value of a field as the text of a table cell. If the field is not set, returns its text in `UNSET`, or
- * undefined if `UNSET` has no text for the field.
+ * Returns the value of a field as the text of a table cell. For an unset field, returns the text in `UNSET`, or
+ * undefined if `UNSET` does not contain the field.
  */
 export function cellOf(schema: DescMessage, message: unknown, name: string): string | undefined {
   return textIn(message, fieldOf(schema, name));
@@ -207,7 +207,7 @@ export function isRequiredField(field: DescField): boolean {
   return getOption(field, rulesOption).required;
 }
 
-/** From the fields of a message, returns the fields that a caller can set on a user group. */
+/** Returns the fields of a message that contain values of a user group, and that a caller can set. */
 export function groupFieldsOf(schema: DescMessage): readonly DescField[] {
   return schema.fields.filter(
     ({ name }) => !["user_group_id", "provided_id", "update_mask", "etag", "token"].includes(name),

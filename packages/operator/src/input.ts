@@ -82,7 +82,12 @@ export function timeIn(label: string, text: string, sign: 1 | -1): Timestamp {
   throw new InvalidInput(`${label} must be ${formats}.`, label);
 }
 
-/** Parses a duration. @throws InvalidInput with `label`, the name of the field or option, if the text is not valid */
+/**
+ * Parses a text with `parseDuration`.
+ *
+ * @param label the label of the form field or of the option
+ * @throws InvalidInput with the label if `parseDuration` returns undefined
+ */
 export function durationIn(label: string, text: string): Duration {
   const ms = parseDuration(text);
   if (ms === undefined) throw new InvalidInput(`${label} must be a duration, such as 0s, 5m, 1h or 30d.`, label);

@@ -12,7 +12,7 @@ export interface Page<T> {
 export const MAX_PAGE_SIZE = 1000;
 
 /**
- * Reads the pages of a list. Requests each page only when the caller needs it.
+ * Reads the pages of a list. Requests the next page only if the caller continues the iteration.
  *
  * @param limit the maximum number of items. If undefined, reads all items
  */

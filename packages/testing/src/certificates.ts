@@ -37,7 +37,7 @@ function signedBy({ certFile, keyFile }: Certificate): string[] {
   return ["-CA", certFile, "-CAkey", keyFile, "-addext", "basicConstraints=critical,CA:FALSE"];
 }
 
-/** Creates a server certificate for 127.0.0.1. @param name the base name of its files, and the name of its subject */
+/** Creates a server certificate for 127.0.0.1. @param name the base name of the files, and the subject */
 export function makeServerCertificate({ folder, ca }: Pick<Certificates, "folder" | "ca">, name: string): Certificate {
   return make(folder, name, name, [...signedBy(ca), "-addext", "subjectAltName=IP:127.0.0.1"]);
 }

@@ -1,5 +1,5 @@
-// A test that measures a server's memory loads this script into the server before the server's own code. On SIGUSR2,
-// the server collects garbage. It then logs the number of unused bytes of its heap.
+// A test that measures the memory of a server loads this script into the server before the server's own code. On
+// SIGUSR2, the server collects garbage, and then logs the number of unused bytes in the heap.
 import process from "node:process";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";

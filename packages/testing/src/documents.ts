@@ -77,7 +77,7 @@ export interface Block {
 }
 
 export function blocksOf(document: string, section: string): Block[] {
-  // If a code block is in a list item, all its lines are indented like its first line.
+  // In a list item, all lines of a code block have the indent of the first line.
   const found = sectionOf(document, section).matchAll(/^( *)```(\w*)\n(.*?)^\1```$/gms);
   return [...found].map(([, indent = "", language = "", code = ""]) => {
     return { language, code: code.replaceAll(new RegExp(`^${indent}`, "gm"), "") };

@@ -52,7 +52,7 @@ export async function answerTo(req: ClientRequest): Promise<HttpAnswer> {
   return answer(res.statusCode, res.headers, res.trailers, body);
 }
 
-/** Opens an HTTP/2 connection that accepts every server certificate. Only its streams report connection errors. */
+/** Opens an HTTP/2 connection that accepts every server certificate. The streams report errors of the connection. */
 export function openHttp2(url: string): ClientHttp2Session {
   return connectHttp2(url, { rejectUnauthorized: false }).on("error", () => {});
 }

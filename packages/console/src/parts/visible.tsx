@@ -4,7 +4,7 @@
  */
 const UNSEEN = /([\p{C}\p{DI}\p{Zl}\p{Zp}\u2800]|(?! )\p{Zs}|^ | $)/u;
 
-/** Splits a text at the matches of `UNSEEN`. A code point such as `U+202E` replaces each matched character. */
+/** Splits a text at the matches of `UNSEEN`. Replaces each matched character with its code point, such as `U+202E`. */
 export function visibleParts(text: string): readonly { readonly text: string; readonly isCodePoint: boolean }[] {
   return text
     .split(UNSEEN)

@@ -7,7 +7,7 @@ import { type Clients, openClients } from "./clients.ts";
 
 /** The signed-in caller, and clients that send the token of the caller. */
 export interface Session extends Clients {
-  /** The number of the sign-in since the page was loaded. The first session has the number 1. */
+  /** Counts the sessions since the page was loaded. The first session has the number 1. */
   readonly number: number;
   readonly caller: GetCallerResponse;
   /** Whether the token is `ADMIN_TOKEN`. If so, each request must name an environment. */
@@ -18,7 +18,7 @@ export interface Session extends Clients {
 /** The current session. Undefined if nobody is signed in. */
 export const session = signal<Session | undefined>(undefined);
 
-/** The reason for the last sign-out. The sign-in page shows this text. Empty if no session has ended. */
+/** The reason for the last sign-out. The sign-in page shows this text. Empty before the first sign-out. */
 export const endedBecause = signal("");
 
 export const typedToken = signal("");
@@ -28,7 +28,7 @@ export const isAskingAgain = signal(false);
 
 let sessions = 0;
 
-/** Aborts the calls of the latest sign-in, and later the calls of the session that this sign-in created. */
+/** Aborts the latest sign-in. If this sign-in has created a session, aborts the calls of the session. */
 let ending = new AbortController();
 
 /** The session ends after this time without user activity, in milliseconds. */
@@ -41,13 +41,13 @@ const IDLE_MS = 15 * 60_000;
  * @throws InvalidInput if the token has invalid characters, or a role that is too low
  */
 export async function signIn(token: string): Promise<void> {
-  // Tokens contain only these characters. Other characters are not allowed in a header.
+  // Tokens contain only these characters. Many other characters are not allowed in a header.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new InvalidInput("A token contains no spaces, and only ASCII characters.");
   const mine = new AbortController();
   ending = mine;
   const clients = openClients(token, mine.signal);
   const caller = await clients.admin.getCaller({});
-  // The user may have left the page during the call. Leaving the page aborts the sign-in.
+  // If the user has left the page during the call, `signOut` has aborted the sign-in.
   mine.signal.throwIfAborted();
   if (caller.role !== "root" && caller.role !== "admin")
     throw new InvalidInput(
@@ -79,7 +79,7 @@ export function signOut(because = "You are signed out. The console no longer sto
   endedBecause.value = because;
 }
 
-/** The time of the last user activity. Uses the wall clock, because it advances even while the machine sleeps. */
+/** The time of the last user activity, from the wall clock, which advances even while the machine sleeps. */
 let lastAct = Date.now();
 
 function requireActs(): void {
@@ -101,7 +101,8 @@ export function watchActs(): void {
       { capture: true, passive: true },
     );
   document.addEventListener("visibilitychange", requireActs);
-  // When the user leaves, the browser may keep the page in memory. The Back button would then show the session again.
+  // When the user leaves, the browser may keep the page in memory. Without a sign-out, the Back button would show the
+  // session again.
   addEventListener("pagehide", () => signOut("You were signed out because you left the page."));
   setInterval(requireActs, 1000);
 }

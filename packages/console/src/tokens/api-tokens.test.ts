@@ -6,7 +6,7 @@ import { inOrder, summaryOf } from "./api-tokens.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Creates an API token. All times are in days. */
+/** Creates an API token. All times are in days since 1970. */
 function token(id: string, created: number, { used, expires }: { used?: number; expires?: number }) {
   return create(ApiTokenSchema, {
     id,

@@ -3,7 +3,7 @@ import type { ApiToken } from "../../../../gen/usergroup/admin/v1/api_token_pb.t
 import { timeText } from "../../../operator/src/times.ts";
 import { countText } from "../../../operator/src/words.ts";
 
-/** The permissions of each role. A role also has the permissions of the roles before it. */
+/** The permissions of each role. Each role also has the permissions of the roles that precede it in this list. */
 export const ROLES: { readonly [role: string]: string } = {
   resolve: "resolve user group tokens and viewer sessions, and create sessions with a user group token",
   read: "also read user groups and their tokens, and create sessions with a group id",

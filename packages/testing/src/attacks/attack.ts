@@ -12,7 +12,7 @@ import { openTcp, openWire, type Wire } from "./wire.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** If true, this run tests only some of the faults and attacks, and each fault is shorter. */
+    /** If true, this run tests only some of the faults and attacks, and each fault lasts less time than in a full run. */
     isShort: boolean;
   }
 }
@@ -28,25 +28,25 @@ export interface Target<S extends SubjectServer = SubjectServer> {
 /** The size of an attack, and its outcome. */
 export interface Effort {
   /**
-   * Number of requests that the attack sent, or of actions that it repeated. The CPU time is divided by this number.
-   * Default 1.
+   * Number of requests that the attack sent, or number of actions that the attack repeated. The test divides the CPU
+   * time by this number. Default 1.
    */
   readonly requests?: number;
-  /** Number of connections that the attack left open. The growth of the memory is divided by this number. Default 1. */
+  /** Number of connections that the attack left open. The test divides the memory growth by this number. Default 1. */
   readonly connections?: number;
   readonly outcome: string;
 }
 
 /**
- * The maximum cost of an attack on a machine where `slowness` is 1. The cost of a correct server is far below these
- * limits, even on a busy machine.
+ * The maximum cost of an attack on a machine where `slowness` is 1. If the server is correct, the cost is far below
+ * these limits, even on a busy machine.
  */
 export interface Bounds {
   /** CPU time per request, in milliseconds. */
   readonly cpuMs?: number;
   /**
-   * Growth of the server's memory per connection, in KiB. The growth is measured after a garbage collection, minus
-   * `NOISE_BYTES`, and divided by the number of connections.
+   * Growth of the server's memory per connection, in KiB. The test measures the growth after a garbage collection,
+   * subtracts `NOISE_BYTES`, and divides the result by the number of connections.
    */
   readonly heldKiB?: number;
 }

@@ -8,9 +8,9 @@ export interface SubjectServer extends Pick<RunningProcess, "pid" | "output" | "
   readonly url: string;
   /** Value of the `Authorization` header of a valid caller. */
   readonly authorization: string;
-  /** One valid call per HTTP version, which the server answers with status 200. */
+  /** One valid call per HTTP version. The server answers each call with status 200. */
   readonly calls: { readonly http1: OrdinaryCall; readonly http2: OrdinaryCall };
-  /** Kills the server, and stops the processes that it uses, such as Redis. */
+  /** Kills the server, and stops the processes that the server uses, such as Redis. */
   end(): Promise<void>;
 }
 

@@ -32,8 +32,8 @@ export class Wire {
   }
 
   /**
-   * Sends bytes. If the send buffer is full, waits until the peer reads. If the peer has not read after `PATIENCE_MS`,
-   * calls `giveUp`.
+   * Sends bytes. If the send buffer is full, waits until the peer has read the bytes. If this takes longer than
+   * `PATIENCE_MS`, calls `giveUp`.
    *
    * @returns false if the connection is closed, or if `giveUp` was called before `send`
    */
