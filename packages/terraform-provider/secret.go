@@ -9,8 +9,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// secretResource is an ephemeral resource. It returns a secret that the service created in the same apply. Because its
-// configuration refers to the id of the API token or webhook, Terraform applies the API token or webhook before Open.
+// secretResource is an ephemeral resource. The resource returns a secret that the service created in the same apply.
+// The configuration refers to the API token or webhook that owns the secret, so Terraform applies the API token or
+// webhook first, and then calls Open.
 type secretResource struct {
 	// The type of the resource that owns the secret: `api_token` or `webhook`.
 	of      string

@@ -41,7 +41,7 @@ export function presentingToken(source: TokenSource): Interceptor {
   };
 }
 
-/** Returns the result of a promise. @throws the reason of the signal if the signal is aborted first */
+/** Returns the result of a promise. @throws the reason of the signal if it is aborted before the promise settles */
 async function unlessAborted<T>(signal: AbortSignal, returned: T | Promise<T>): Promise<T> {
   const settled = new AbortController();
   const aborted = new Promise<never>((_, reject) => {

@@ -9,8 +9,8 @@ const MAX_PAUSE_MS = 30_000;
 /**
  * Returns the pause before the next read, in milliseconds.
  *
- * @param failures the number of consecutive failed reads. After the first failed read, each further one doubles the
- *   pause, up to `MAX_PAUSE_MS`
+ * @param failures the number of consecutive failed reads. After the first failed read, each further failed read doubles
+ *   the pause, up to `MAX_PAUSE_MS`
  */
 export function followPauseMs(failures: number): number {
   return Math.min(MAX_PAUSE_MS, INTERVAL_MS * 2 ** Math.max(0, failures - 1));

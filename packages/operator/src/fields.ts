@@ -207,7 +207,7 @@ export function isRequiredField(field: DescField): boolean {
   return getOption(field, rulesOption).required;
 }
 
-/** Returns the fields of a message that contain values of a user group, and that a caller can set. */
+/** Returns the fields of a request message that set values of a user group. */
 export function groupFieldsOf(schema: DescMessage): readonly DescField[] {
   return schema.fields.filter(
     ({ name }) => !["user_group_id", "provided_id", "update_mask", "etag", "token"].includes(name),

@@ -14,7 +14,7 @@ export interface Column<T> {
 /** A table with more rows than this number is "long": it renders only the rows in and near the visible part. */
 const WHOLE = 200;
 
-/** The number of rows that a long table renders above and below the visible rows. Tab reaches only rendered rows. */
+/** Number of rows that a long table renders above and below the visible rows. The key Tab skips other rows. */
 const BEYOND = 20;
 
 /**
@@ -36,7 +36,7 @@ function useRowsInSight(count: number) {
     const look = () => {
       const height = body.current?.querySelector("tr[aria-rowindex]")?.getBoundingClientRect().height || rowHeight;
       const above = -(body.current?.getBoundingClientRect().top ?? 0) / height;
-      // `first` changes only in steps of ten rows. So not every scroll event renders the table again.
+      // `first` changes only in steps of ten rows, so most scroll events do not render the table again.
       const first = Math.max(0, Math.floor(above / 10) * 10 - BEYOND);
       setSight((before) =>
         before.start === first && before.rowHeight === height ? before : { start: first, rowHeight: height },

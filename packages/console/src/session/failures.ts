@@ -88,7 +88,7 @@ function againText({ metadata }: ConnectError): string {
     : "Try again later.";
 }
 
-/** Returns the hint for a reason that is not in `HINTS`. @param unchanged begins the hint if the outcome is `not_made` */
+/** Returns the hint for a reason that is not in `HINTS`. @param unchanged begins the hint if nothing was changed */
 function hintOf({ code }: ConnectError, { outcome }: FailureDetails, unchanged: string): string | undefined {
   if (code !== Code.Unavailable || outcome === "unknown") return undefined;
   return outcome === "not_made" ? `${unchanged}Try again.` : "Try again.";

@@ -18,7 +18,7 @@ export interface Session extends Clients {
 /** The current session. Undefined if nobody is signed in. */
 export const session = signal<Session | undefined>(undefined);
 
-/** The reason for the last sign-out. The sign-in page shows this text. Empty before the first sign-out. */
+/** The reason for the last sign-out. The sign-in page shows this text. A new sign-in clears the text. */
 export const endedBecause = signal("");
 
 export const typedToken = signal("");

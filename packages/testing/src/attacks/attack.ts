@@ -12,7 +12,7 @@ import { openTcp, openWire, type Wire } from "./wire.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** If true, this run tests only some of the faults and attacks, and each fault lasts less time than in a full run. */
+    /** If true, this run tests only some of the faults and attacks, and shortens each fault. */
     isShort: boolean;
   }
 }
