@@ -1,7 +1,10 @@
 /** Matches a JSON token. Group 1 matches a key, group 2 a string, and group 3 a number or a keyword. */
 const TOKEN = /("(?:\\.|[^"\\])*"(?=\s*:))|("(?:\\.|[^"\\])*")|(-?\b\d[\d.eE+-]*\b|\btrue\b|\bfalse\b|\bnull\b)/;
 
-/** `split` returns four parts per token: the text before the token, and the three groups. Each part has a CSS class. */
+/**
+ * The CSS classes of the parts that `split` returns. For each token, `split` returns four parts: the text before the
+ * token, and the three groups.
+ */
 const CLASSES = [undefined, "key", "text", "value"];
 
 /** Splits JSON into tokens. `kind` is the CSS class of the token. Undefined for punctuation and whitespace. */
