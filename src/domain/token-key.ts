@@ -9,24 +9,22 @@ export interface TokenKey {
   readonly isPrimary: boolean;
   /** Whether `TOKEN_KEYS` of this process contains the key. */
   readonly isHeld: boolean;
-  /**
-   * Whether stored data may need the key. True from the first use of the key by any process until a call of `retire`.
-   */
+  /** Whether stored data may need the key. True from the first use by any process until `retire` succeeds. */
   readonly isRecorded: boolean;
   /** The time of the last report by a process that encrypts with the key. Undefined if no process has reported. */
   readonly lastEncryptTime: number | undefined;
 }
 
-/** One value for each kind of record that contains an encrypted secret. Keys of `TOKEN_KEYS` encrypt these secrets. */
+/** One value for each kind of record that contains encrypted secrets. */
 export interface ByKind<T> {
   readonly userGroups: T;
   readonly signingKeys: T;
   readonly webhooks: T;
 }
 
-/** The result of `reencrypt`. Only the first page contains signing keys and webhooks. */
+/** The result of `reencrypt`. Only the result for the first page includes signing keys and webhooks. */
 export interface Reencryption {
-  /** For each key, the numbers of records whose secret was encrypted with this key before the call. */
+  /** By key id, the numbers of records that were encrypted with the key before the call. */
   readonly uses: ReadonlyMap<string, ByKind<number>>;
   /** The number of groups whose tokens the call encrypted again. */
   readonly count: number;
@@ -45,18 +43,18 @@ export interface TokenKeyStore {
    * same time, this call skips the token. The call for the first page encrypts the signing keys and the secrets of
    * webhooks as well. A group that exists from the first to the last call is on exactly one page.
    *
-   * @param by the author of the audit event, which the call for the first page writes. If undefined, the call only
-   *   counts, and changes nothing
+   * @param by the author of the audit event, which the call for the first page writes. If `by` is undefined, the call
+   *   encrypts nothing and writes no event, and only counts records
    */
   reencrypt(environment: Environment, page: PageRequest, by: ChangeBy | undefined): Promise<Reencryption>;
 
   /**
-   * Searches for data that needs the key. The search takes at most a few seconds. If no data needs the key, retires the
-   * key: records that no data is encrypted with the key.
+   * Removes a key from the keys that stored data may need. Before that, searches for data that needs the key, for at
+   * most a few seconds.
    *
-   * @param since the start of the checked period, in milliseconds since 1970. The period ends at the time of the call
-   * @throws TokenKeyInUse if a process used the key in this period or in the 30 s before this period; if data needs the
-   *   key; or if the key is the first key of this process
+   * @param since the time at which the re-encryption of all data began, in milliseconds since 1970
+   * @throws TokenKeyInUse if a process used the key after `since`, or in the 30 s before `since`; if the search finds
+   *   data that needs the key; or if the key is the first key of this process
    */
   retire(keyId: string, since: number): Promise<void>;
 }

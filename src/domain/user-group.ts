@@ -24,7 +24,7 @@ export const EXPIRED = "EXPIRED";
 export interface Suspension {
   /** The reason that operators see, or `EXPIRED`. */
   readonly reason: string;
-  /** The message that the page shows to viewers. */
+  /** The message for viewers. */
   readonly message: string;
   readonly suspendTime: number;
   /** The end of the suspension. If undefined, the suspension lasts until an operator resumes the group. */
@@ -81,8 +81,8 @@ export interface Rotation {
   readonly graceMs: number;
   /**
    * The grace period that the caller requested, in milliseconds. If undefined, the caller requested no grace period,
-   * and `graceMs` is the default of the RPC. A retry must request the same grace period, even if the default has
-   * changed.
+   * and `graceMs` is the default of the RPC. The store recognizes a retry by this value and not by `graceMs`, because
+   * the default can change between the first call and the retry.
    */
   readonly requestedGraceMs: number | undefined;
   /** The request id, if the caller sent one. Within 24 hours, calls with the same id create only one token. */
@@ -103,8 +103,8 @@ export interface UserGroupInfo
   /** Whether the current token was imported from another system. */
   readonly hasForeignToken: boolean;
   /**
-   * The last day, in days since 1970 (UTC), on which a token or session was resolved, or a session was created. The
-   * value may be some minutes old. A call may be missing if Redis did not answer. Undefined if no such call is known.
+   * The day of the last call that resolved a token or session, or created a session, in days since 1970 (UTC). The
+   * value may be some minutes old. If Redis did not answer, a call may be missing. Undefined if no call is known.
    */
   readonly lastResolveDay?: number | undefined;
 }
@@ -135,5 +135,7 @@ export interface ImportOptions {
   readonly validateOnly?: boolean;
 }
 
-/** If a group exists with other values, `create-only` keeps the existing values, and `upsert` replaces them. */
+/**
+ * If a group exists with other values, `create-only` refuses to import the group, and `upsert` replaces the values.
+ */
 export type ImportMode = "create-only" | "upsert";

@@ -32,8 +32,9 @@ export interface SessionOwner {
 
 /**
  * Looks up the groups of viewer sessions. The store contains no sessions. Each session contains the generation number
- * that its group had when the session was created. A revocation increases the number of the group, so that revoked
- * sessions have a lower number than the group. The store throws the errors of a `UserGroupStore`.
+ * that its group had when the session was created. A revocation increases the number of the group, and revokes sessions
+ * with a lower number: all sessions of the group, or the sessions of one viewer. The store throws the errors of a
+ * `UserGroupStore`.
  */
 export interface ViewerSessionStore {
   /**
@@ -71,7 +72,7 @@ export interface SigningKey {
 export interface SigningKeySet {
   /** The keys, in any order. Empty before the first session of the environment. */
   readonly keys: readonly SigningKey[];
-  /** A text that differs after each change of the keys. Empty if the environment has no keys. */
+  /** A text that changes with every change of the keys. Empty if the environment has no keys. */
   readonly version: string;
   /** The time of the read, by the store's clock. */
   readonly now: number;
@@ -83,8 +84,8 @@ export interface SigningKeyStore {
 
   /**
    * Replaces the keys of an environment if they still have the version `was`, and notifies every worker. If calls run
-   * concurrently, one call succeeds, and all calls return the keys of that call. The store encrypts each private key
-   * that has no `sealed`.
+   * concurrently, one call succeeds, and all calls return the keys of that call. If a key has no `sealed`, the store
+   * encrypts the private key `d`.
    *
    * @returns the current keys. `isMade`: whether this call replaced the keys
    * @throws EnvironmentNotFound if the environment was deleted or replaced

@@ -47,8 +47,8 @@ export const DELIVERY_OUTCOMES = [
 export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
 
 /**
- * An endpoint for the events of an environment. All events before its `EventStart` have been delivered or need no
- * delivery. Times are in milliseconds since 1970 by the store's clock.
+ * An endpoint for the events of an environment. All events up to `cursor` have been delivered or need no delivery.
+ * Times are in milliseconds since 1970 by the store's clock.
  */
 export interface Webhook extends EventStart {
   /** The id, which is not secret. */
@@ -205,9 +205,9 @@ export interface DeliveryStore {
   /** Claims the lease. Returns undefined if another worker has the lease, or if no delivery may start now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
-   * Stores the result of one step of a delivery. A step without a failed attempt moves the cursor. But if another call
-   * has moved the cursor in the meantime, this call does not move the cursor. If no attempt has succeeded since a
-   * failure at least `DISABLE_AFTER_MS` ago, disables the webhook, and writes an audit event.
+   * Stores the result of one step of a delivery. If no attempt of the step failed, moves the cursor to `to`. If another
+   * call has moved the cursor since the step began, does not move the cursor. If the attempt failed, and the webhook
+   * has been failing for at least `DISABLE_AFTER_MS`, disables the webhook, and writes an audit event.
    *
    * @returns the webhook after the change. Undefined if the worker no longer holds the lease
    */
@@ -221,9 +221,9 @@ export interface DeliveryStore {
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
-   * Writes an `api_token.expiring` event, and returns true. The event says that the API token expires within `days`
-   * days. If the API token no longer has this expiry time, or if an earlier event reported this expiry time for `days`
-   * days or fewer, writes no event and returns false.
+   * Writes an `api_token.expiring` event, which reports that the API token expires within `days` days, and returns
+   * true. If the API token no longer has the expiry time `expireTime`, or if an earlier event reported this expiry time
+   * with the same or a smaller number of days, writes no event and returns false.
    */
   noteExpiry(
     environment: Environment,
@@ -237,7 +237,7 @@ export const LEASE_MS = 30_000;
 
 export const DELIVERY_TIMEOUT_MS = 10_000;
 
-/** The interval of the regular check of an environment for API tokens that expire soon, in milliseconds. */
+/** The interval at which the service checks an environment for API tokens that expire soon, in milliseconds. */
 export const CHECK_INTERVAL_MS = HOUR_MS;
 
 /** The minimum time between two webhook tests of an environment, in milliseconds. */

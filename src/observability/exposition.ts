@@ -3,15 +3,15 @@ import { AggregatorRegistry, Registry } from "prom-client";
 type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
- * The time for which the supervisor and each worker cache collected metrics, in milliseconds. A worker caches the
- * cached result of the supervisor, so the metrics of a response can be up to 500 ms old. Without the cache,
- * unauthenticated clients could block the event loop, because a collection takes 10 to 20 ms.
+ * The time for which the supervisor and each worker cache collected metrics, in milliseconds. The two caches follow
+ * each other, so the metrics of a response can be up to 500 ms old. Without the caches, unauthenticated clients could
+ * block the event loop, because a collection takes 10 to 20 ms.
  */
 export const METRICS_KEPT_MS = 250;
 
 /**
  * The combined metrics of several workers. Counters of exited workers stay in the sums, because monitors interpret a
- * falling counter as a restart of the service. When a worker exits, the sums lose its counts since the last collection.
+ * falling counter as a restart of the service. If a worker exits, its counts since the last collection are lost.
  */
 export class WorkerMetrics {
   readonly #lastTexts = new Map<object, string>();

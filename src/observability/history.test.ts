@@ -70,7 +70,7 @@ describe("a history", () => {
     expect(read(completeAt(SLOT + 3))).toEqual([1, 0, 0, 1]);
     expect(read(completeAt(SLOT + 9))).toEqual([1, 0, 0, 1]);
     expect(read(completeAt(SLOT + 3), { after: (SLOT + 2) * 10_000 })).toEqual([0, 1]);
-    // A busy worker can report a sample after later samples.
+    // A busy worker can report a sample late, after the samples of later intervals.
     history.add({ slot: SLOT + 1, scopes: { [GET]: { "0": 5 } } });
     expect(read(completeAt(SLOT + 3))).toEqual([1, 5, 0, 1]);
   });

@@ -9,8 +9,8 @@ const SAMPLES = 360;
 export const MAX_ENVIRONMENTS = 24;
 
 /**
- * The time that workers have to report a sample after the end of its interval, in milliseconds. Queries return the
- * sample only after this time.
+ * The time from the end of an interval until queries return its sample, in milliseconds. In this time, the workers
+ * report their values.
  */
 const REPORT_MS = 2000;
 
@@ -37,11 +37,11 @@ export function environmentScope(number: number, path: string): string {
   return `${ENVIRONMENT}${number} ${path}`;
 }
 
-/** The names of columns. The column that counts the durations in a bucket is named by the index of the bucket. */
+/** The names of columns. Each bucket of durations also has a column, whose name is the index of the bucket. */
 export const COLUMN = {
   /** The column that counts streams. Streams have no duration, so no bucket counts them. */
   streams: String(DURATION_BUCKETS.length + 1),
-  /** The prefix of the columns that count failed calls. Each column is named by the prefix and an error reason. */
+  /** The prefix of the columns that count failed calls. In the name of a column, an error reason follows the prefix. */
   error: "error ",
   workers: "workers",
   inFlight: "in-flight",
@@ -104,16 +104,20 @@ export interface ServiceSample {
 }
 
 export interface HistoryAnswer {
-  /** A random id, which differs after each restart of the process. */
+  /** A random id of the process. A restarted process has a new id. */
   readonly instance: string;
   /** The samples, the oldest first. */
   readonly samples: readonly CallSample[];
-  /** The calls of the last hour, by method, in descending order. Empty if the query has an `environmentNumber`. */
+  /**
+   * The calls of the last hour, by method, in descending order of the number of calls. Empty if the query has an
+   * `environmentNumber`.
+   */
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
-   * The calls of the last hour, by environment, in descending order, for at most `MAX_ENVIRONMENTS` environments. The
-   * last entry has no path, and contains the sums of the other environments. No entry counts the calls of `ADMIN_TOKEN`
-   * and of unauthenticated callers, because they have no environment. Empty if the query has an `environmentNumber`.
+   * The calls of the last hour, by environment, in descending order of the number of calls, for at most
+   * `MAX_ENVIRONMENTS` environments. An entry without a path follows, with the sums of the other environments. No entry
+   * counts the calls of `ADMIN_TOKEN` and of unauthenticated callers, because these callers have no environment. Empty
+   * if the query has an `environmentNumber`.
    */
   readonly environments: readonly (Calls & { readonly path: string | undefined })[];
 }
@@ -226,9 +230,9 @@ export class History {
   }
 
   /**
-   * Returns the scope for the values of an environment: its own scope or `OTHER_ENVIRONMENTS`. If `MAX_ENVIRONMENTS`
-   * environments have a scope, a busier environment replaces the environment with the fewest calls. The values of the
-   * replaced environment are added to `OTHER_ENVIRONMENTS`.
+   * Returns the scope for the values of an environment: its own scope or `OTHER_ENVIRONMENTS`. At most
+   * `MAX_ENVIRONMENTS` environments have their own scope. If this limit is reached, and the scope with the fewest calls
+   * has fewer calls than `values`, adds that scope to `OTHER_ENVIRONMENTS` and removes it.
    */
   #admit(scope: string, values: Values): string {
     if (this.#scopes.has(scope)) return scope;
@@ -252,7 +256,7 @@ export function callsIn(values: Values): number {
   return Object.entries(values).reduce((sum, [name, value]) => (name.startsWith(COLUMN.error) ? sum : sum + value), 0);
 }
 
-/** Adds a number to the value of a column. Ignores 0, so that no column is created for it. */
+/** Adds a number to the value of a column. Ignores 0, so that 0 creates no column. */
 export function increase(values: Values, column: string | number, by: number): void {
   if (by > 0) values[column] = (values[column] ?? 0) + by;
 }

@@ -133,8 +133,8 @@ export class Metrics {
   }
 
   /**
-   * Counts a refusal by a busy worker. The first 100 environments have their own series. The series without an
-   * environment counts all other refusals.
+   * Counts a refusal by a busy worker. The first 100 environments have their own series. All other refusals are counted
+   * in the series that has no label `environment`.
    *
    * @param environment the name of the environment. Undefined if the name is unknown, or must not be in the metrics
    */
@@ -186,8 +186,8 @@ export class Metrics {
   }
 
   /**
-   * Returns the metrics of all workers, in the text format of Prometheus. Returns undefined if a worker does not
-   * answer, because sums without the counts of this worker would fall.
+   * Returns the metrics of all workers, in the text format of Prometheus. If a worker does not answer, returns
+   * undefined, because counters without the counts of this worker would fall.
    */
   collect(): Promise<string | undefined> {
     return this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics();
@@ -226,15 +226,15 @@ interface Value {
 interface GaugeOptions {
   readonly name: string;
   readonly help: string;
-  /** The function that the supervisor applies to the values of all workers. */
+  /** The function that combines the values of all workers into one value. */
   readonly ofWorkers: "sum" | "min" | "max";
-  /** Returns the current values. Called in each collection of the metrics. */
+  /** Returns the current values. Called each time the metrics are collected. */
   readonly read: () => readonly Value[] | Promise<readonly Value[]>;
 }
 
 /**
- * Registers a metric whose values `read` returns. The metric classes of prom-client are slower, because they build a
- * string of the labels for every observation.
+ * Registers a metric, and calls `read` for its values each time the metrics are collected. The metric classes of
+ * prom-client would be slower, because they build a string of the labels for every observation.
  */
 function register(
   registry: Registry,
@@ -242,7 +242,7 @@ function register(
     readonly name: string;
     readonly help: string;
     readonly type: "counter" | "gauge" | "histogram";
-    /** The function that the supervisor applies to the values of all workers. Default: `sum`. */
+    /** The function that combines the values of all workers into one value. Default: `sum`. */
     readonly aggregator?: string;
   },
   read: GaugeOptions["read"],
@@ -344,7 +344,7 @@ export class CallSeries {
   /**
    * @param code the gRPC code, such as `OK` or `NotFound`
    * @param reason the reason of the error. Undefined if the call succeeded
-   * @returns the index of the bucket of the duration. For a stream, the index in `COLUMN.streams`
+   * @returns the index of the bucket that contains the duration. For a stream, the number in `COLUMN.streams`
    */
   end(code: string, seconds: number, reason: string | undefined): number {
     this.inFlight--;
@@ -398,7 +398,7 @@ export class ArrayHistogram {
     register(registry, { name, help, type: "histogram" }, () => this.#values());
   }
 
-  /** Creates the series of a set of label values. The values have the order of `labelNames`. Call once for each set. */
+  /** Creates the series for label values in the order of `labelNames`. Call once for each combination of values. */
   labels(...values: readonly string[]): Observations {
     const { labelNames = [] } = this.#options;
     const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));

@@ -118,9 +118,9 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  // JSON.parse accepts duplicate keys and very deep nesting. Reject both here.
   try {
-    // If the value serializes to the same text, the text has no duplicate key. In this case, skip the check.
+    // JSON.parse accepts duplicate keys. If JSON.stringify returns the original text, the text has no duplicate key.
+    // Otherwise, `fromJsonString` refuses duplicate keys. Both functions throw an error for very deep nesting.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
   } catch (cause) {
     throw refusedJson(cause, StructSchema);

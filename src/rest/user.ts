@@ -200,7 +200,7 @@ export function methodOf(verb: Verb): EndpointMethod {
     const condition = headerValue(headers, "if-match");
     const ifMatch = condition === null ? undefined : etagOf(condition.trim());
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
-    // Refuse an empty key. Otherwise the client would assume that it can safely repeat this request.
+    // Refuse an empty key, because the client would wrongly assume that the key makes retries safe.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
     const response = await call.invoke(message);
@@ -226,7 +226,7 @@ function etagOf(value: string): string | undefined {
   if (value === "*") return undefined;
   const [isTag, weak, etag] = ETAG.exec(value) ?? [];
   if (isTag === undefined) throw malformed('If-Match must be one entity tag, such as "abc", or *', []);
-  // A weak tag never matches (RFC 9110, 13.1.1), and an empty etag would disable the check. No stored etag contains a
-  // slash, so the prefix `W/` prevents a match.
+  // A weak tag never matches (RFC 9110, 13.1.1), and an empty etag would disable the check. So return an etag with the
+  // prefix `W/` in both cases. This etag never matches, because no stored etag contains a slash.
   return weak || !etag ? `W/${etag}` : etag;
 }

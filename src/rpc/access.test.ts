@@ -35,7 +35,7 @@ it("refuses calls of a method without a policy with PERMISSION_DENIED", () => {
   expect(contextValues.principal).toBeUndefined();
 });
 
-/** Creates an authorization whose lookups of API tokens stay pending until the test completes them in `lookUps`. */
+/** Creates an authorization. Its lookups of API tokens wait until the test completes them through `lookUps`. */
 function open(max: number, proxies: readonly string[] = []) {
   const lookUps: { found(answer: Authenticated): void; fail(error: Error): void }[] = [];
   const counted: string[] = [];

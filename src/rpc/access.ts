@@ -141,8 +141,8 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
     return limitedError(name, by);
   };
 
-  // Apply the limit only after the lookup of the API token. So the failed guesses of one caller do not block valid API
-  // tokens from the same address.
+  // Apply the limit only after the lookup of the API token. Otherwise, the failed guesses of one caller would block
+  // valid API tokens from the same address.
   const unauthenticated = (reason: keyof typeof FAULTS, call: CallContext) => {
     const by = rateLimiters.failures?.take(call.clientKey);
     return by ? limited("address", by) : unauthenticatedError(reason);
@@ -209,11 +209,14 @@ export function authorizeAgain(
 }
 
 /**
- * Creates the function that returns the caller of a request. A busy worker serves waiting calls round robin: first
- * across the groups of callers, then across the callers of a group. Each environment is a group, and each of its API
- * tokens is a caller. An environment with many API tokens has no advantage. `ADMIN_TOKEN` is a separate group. If the
- * API token is missing or unknown, the caller is the client address. All client addresses are in one group, so calls
- * from many addresses do not delay the calls of environments.
+ * Creates the function that returns the caller of a request, and the group of the caller. A busy worker serves the
+ * groups in turn, and within each group, the callers in turn:
+ *
+ * - Each environment is a group, and each of its API tokens is a caller. So an environment with many API tokens does
+ *   not get a larger share than an environment with one API token.
+ * - `ADMIN_TOKEN` is a separate group.
+ * - If the API token of a request is missing or unknown, the client address is the caller. All client addresses are in
+ *   one group, so calls from many addresses do not delay the calls of environments.
  */
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {

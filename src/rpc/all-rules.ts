@@ -79,7 +79,7 @@ const NO_TOKEN = {
   message: "must not be a credential such as a token or a viewer session; send an id or a name",
 };
 
-/** Returns the check for those rules of a field that protovalidate lacks. Undefined if the field has no such rules. */
+/** Returns the check of a field for the rules that protovalidate lacks. Undefined if the field has no such rules. */
 function checkOf(field: DescField, isCredential: IsCredential): ((value: unknown) => Fault | undefined) | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
@@ -182,8 +182,8 @@ export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
  * Pairs of limits. The first number limits the violations in the detail BadRequest. The second number limits the
- * violations in the longer detail of protovalidate. An error uses the first pair that keeps its size at or
- * below `MAX_ERROR_BYTES`. If no pair is small enough, the error uses the last pair.
+ * violations in the longer detail of protovalidate. The service uses the first pair with which the error has at most
+ * `MAX_ERROR_BYTES`. If the error is too large with every pair, the service uses the last pair.
  */
 const LISTED = [
   [MAX_VIOLATIONS, MAX_VIOLATIONS],

@@ -28,7 +28,7 @@ export function groupFieldsMessage({
   return properties === undefined ? { name, mapping } : { name, mapping, properties };
 }
 
-/** Returns the user group of a request. By default, the name is the id. */
+/** Returns the user group of a request. If the request has no name, the id is also the name. */
 export function groupFromMessage(
   providedId: string,
   { name = providedId, mapping, properties, expireTime }: GroupMessage,

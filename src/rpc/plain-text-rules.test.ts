@@ -216,7 +216,11 @@ function anyMessage(desc: DescMessage, depth: number): fc.Arbitrary<object> {
   }, fields);
 }
 
-/** Checks random messages. Protovalidate must accept all accepted messages. @returns the number of accepted messages */
+/**
+ * Requires that protovalidate accepts each random message that the check accepts.
+ *
+ * @returns the number of messages that the check accepts
+ */
 function timesPlain(desc: DescMessage): number {
   const isPlain = compilePlainTextCheck(desc, isIntactToken);
   let plain = 0;

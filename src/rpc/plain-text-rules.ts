@@ -107,7 +107,10 @@ function hasOnly(rules: Message, desc: DescMessage, names: readonly string[]): b
 
 const regExpOf = memoize((pattern: string) => new RegExp(pattern, "u"));
 
-/** RegExp matches in linear time, because every pattern in the proto files is a character class between anchors. */
+/**
+ * RegExp matches in linear time, because all patterns in the proto files are simple: anchors, character classes, and at
+ * most one unlimited repetition.
+ */
 export function regexMatch(pattern: string, against: string): boolean {
   return regExpOf(pattern).test(against);
 }

@@ -3,7 +3,7 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import type { ReadyKind } from "../domain/store.ts";
 import { PROBE_KEPT_MS, Readiness } from "./readiness.ts";
 
-/** Creates a `Readiness` and collects its log lines. The test completes each check of the store in `waiting`. */
+/** Creates a `Readiness` and collects its log lines. Checks of the store wait until the test completes them. */
 function open() {
   const waiting: { kind: ReadyKind; pass: () => void; fail: () => void }[] = [];
   const lines: string[] = [];

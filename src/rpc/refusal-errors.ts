@@ -15,7 +15,7 @@ const MAX_TEXT = 256;
  * refusal-errors.test.ts tests the patterns with protobuf-es.
  */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
-  // The decoder has a limit of its own. The message states the limit of validation, which runs later and is stricter.
+  // The message states the limit of validation, because this limit is lower than the limit of the decoder.
   [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may have at most 32 levels"],
   [/duplicate object key/, "a JSON object has a duplicate key; send each key once"],
 ];
@@ -166,7 +166,7 @@ export function malformed(message: string, violations: readonly FieldViolation[]
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
 }
 
-/** Returns the protobuf-es error that contains the invalid field: `error` or its cause. Undefined if neither does. */
+/** Returns the protobuf-es error with the invalid field: `error` or its cause. Undefined if there is no such error. */
 function fieldErrorOf(error: unknown) {
   if (isFieldError(error)) return error;
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;

@@ -31,7 +31,7 @@ export interface RouteDeps extends HealthDeps, AdminDeps {
   readonly reflection: boolean;
 }
 
-/** `proto/` contains only some rules of protovalidate's file, so reflection serves the complete file of the package. */
+/** Loads protovalidate's complete proto file from the npm package. The file in `proto/` has only some of the rules. */
 async function loadErrorFiles(): Promise<readonly DescFile[]> {
   const { file_buf_validate_validate } = await import("@bufbuild/protovalidate/gen/buf/validate/validate_pb.js");
   return [file_google_rpc_error_details, file_buf_validate_validate];

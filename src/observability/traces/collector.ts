@@ -24,7 +24,7 @@ export interface CollectorTls {
   readonly key: string | undefined;
 }
 
-/** The maximum number of ended spans that the collector has not accepted, including the spans of requests in flight. */
+/** The maximum number of ended spans that wait for their export, including the spans of export requests in flight. */
 const MAX_QUEUE = 2048;
 
 const DELAY_MS = 1000;
@@ -33,7 +33,7 @@ const EXPORT_TIMEOUT_MS = 5000;
 
 const CLOSE_MS = 2000;
 
-/** Sends ended spans to the collector in batches. OpenTelemetry reads the URL and headers from `OTEL_*` variables. */
+/** Sends ended spans to the collector in batches. OpenTelemetry reads the collector's URL from `OTEL_*` variables. */
 export class Collector implements SpanProcessor {
   readonly #batches: BatchSpanProcessor;
   readonly #onLost: OnLost;
@@ -78,8 +78,8 @@ export class Collector implements SpanProcessor {
    * rejects.
    */
   async shutdown(): Promise<void> {
-    // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. `shutdown` does not
-    // wait for requests in flight, so wait for `#exports` afterwards.
+    // Ignore the error, because `#export` has already reported the spans of a failed batch as lost. The shutdown of
+    // `BatchSpanProcessor` does not wait for requests in flight, so wait for `#exports` afterwards.
     const sent = this.#batches.shutdown().catch(() => {});
     const allSent = sent.then(() => Promise.all(this.#exports));
     await Promise.race([allSent, pause(CLOSE_MS, undefined, { ref: false })]);

@@ -20,15 +20,15 @@ import { Collector, type CollectorTls, type OnLost } from "./collector.ts";
 const CALLERS_PER_SECOND = 1000;
 
 /**
- * The maximum number of spans of unauthenticated calls per second. The limit leaves room in the queue for the
- * spans of other calls.
+ * The maximum number of spans of unauthenticated calls per second. The limit leaves room in the queue for the spans of
+ * authenticated calls.
  */
 const UNAUTHENTICATED_PER_SECOND = 10;
 
 /** The maximum number of round-trip spans of one call. Without this limit, an import would have thousands of spans. */
 const MAX_ROUND_TRIPS = 64;
 
-/** The known data at the start of a call. No field may contain a secret. */
+/** The data of a call that is known when the call starts. No field may contain a secret. */
 export interface CallStart {
   /** The full name of the service, such as `usergroup.v1.UserGroupService`. */
   readonly service: string;

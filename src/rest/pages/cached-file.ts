@@ -5,7 +5,8 @@ import { acceptsEncoding, type HeaderRecord } from "@user-group-service/transpor
 
 /**
  * The encodings of files, in the order of preference. Each file is compressed only once, so Brotli uses the high
- * quality 6. This takes 0.1 s of CPU once, and makes each response 10 % smaller than quality 4.
+ * quality 6. The compression of a file takes up to 0.1 s of CPU time, but each response is 10 % smaller than with
+ * quality 4.
  */
 const ENCODINGS = {
   br: (bytes: Buffer) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } }),

@@ -3,8 +3,8 @@ import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
 /**
- * The page can load files only from the service that serves the page. The source `data:` allows the images inside its
- * style sheet. The page can call only this service, so it cannot send the token to another host.
+ * The page can load files only from the service that serves the page. `data:` allows the images that the style sheet
+ * contains. The page can call only this service, so the page cannot send the token to another host.
  */
 const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -109,9 +109,10 @@ function changeOf(request: UpdateApiTokenRequest, caller: Principal): ApiTokenCh
 }
 
 /**
- * Converts the expiry time of an API token to milliseconds since 1970. Undefined if the API token never expires.
+ * Converts the requested expiry time of an API token to milliseconds since 1970. Undefined if the API token never
+ * expires.
  *
- * @throws ConnectError InvalidArgument if the API token of the caller expires before this time
+ * @throws ConnectError InvalidArgument if the API token would expire later than the API token of the caller
  */
 function expiryOf(time: Timestamp | undefined, { expireTime }: Principal): number | undefined {
   const end = timeOf(time);

@@ -38,8 +38,8 @@ export class EventWatchers {
   }
 
   /**
-   * Reads the events after the position. The read begins `POLL_MS` after the first stream calls `next` with the
-   * position. Later streams at the position receive the same result. Rejects with the errors of the store.
+   * Reads the events after the position. The read begins `POLL_MS` after the first call with the position. Calls with
+   * the same position in the meantime receive the same result. Rejects with the errors of the store.
    */
   next(environment: Environment, position: EventPosition): Promise<EventPage> {
     const key = `${environment.number} ${position.cursor}`;

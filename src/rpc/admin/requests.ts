@@ -50,7 +50,7 @@ export interface AdminDeps {
   readonly rotationGraceMs: number;
 }
 
-/** The implementation of AdminService. Each file implements the RPCs of one resource. */
+/** The implementation of AdminService. Each file of this directory implements the RPCs of one resource. */
 export type AdminRpcs = ServiceImpl<typeof AdminService>;
 
 /**

@@ -85,7 +85,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       return {};
     }),
 
-    /** Stores an audit event before it returns a page with tokens. If the event cannot be stored, the call fails. */
+    /** If the page contains tokens, first stores an audit event. If the event cannot be stored, the call fails. */
     exportUserGroups: inEnvironment(async (environment, request, call) => {
       const { includeTokens } = request;
       const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
@@ -225,7 +225,7 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
   };
 }
 
-/** Returns the fields of the error that a call for this single group would return. */
+/** Converts the error of a group to a message. The fields correspond to the fields of an error of a call. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
   // Only operators may import groups, so the message may contain details for operators.
   const error = toCallError(failure, { isForOperator: true });
