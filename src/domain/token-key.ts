@@ -24,7 +24,7 @@ export interface ByKind<T> {
 
 /** The result of `reencrypt`. Only the result for the first page includes signing keys and webhooks. */
 export interface Reencryption {
-  /** By key id, the numbers of records that were encrypted with the key before the call. */
+  /** The numbers of records that were encrypted with each key before the call, by key id. */
   readonly uses: ReadonlyMap<string, ByKind<number>>;
   /** The number of groups whose tokens the call encrypted again. */
   readonly count: number;
@@ -44,13 +44,13 @@ export interface TokenKeyStore {
    * webhooks as well. A group that exists from the first to the last call is on exactly one page.
    *
    * @param by the author of the audit event, which the call for the first page writes. If `by` is undefined, the call
-   *   encrypts nothing and writes no event, and only counts records
+   *   changes nothing, and only counts records
    */
   reencrypt(environment: Environment, page: PageRequest, by: ChangeBy | undefined): Promise<Reencryption>;
 
   /**
-   * Removes a key from the keys that stored data may need. Before that, searches for data that needs the key, for at
-   * most a few seconds.
+   * Searches for data that needs the key, for at most a few seconds. If the search finds no such data, records that
+   * stored data does not need the key.
    *
    * @param since the time at which the re-encryption of all data began, in milliseconds since 1970
    * @throws TokenKeyInUse if a process used the key after `since`, or in the 30 s before `since`; if the search finds

@@ -33,7 +33,7 @@ export function newUserGroupToken(): string {
 /**
  * Generates an API token: `ugk_`, the number of its environment, random characters, and a checksum of six characters.
  *
- * @param number the number of the environment. Default: a random number, as in an entry of `API_TOKENS`
+ * @param number the number of the environment. Default: a random number, for a token in `API_TOKENS`
  */
 export function newApiToken(number = randomInt(1, ENVIRONMENT_NUMBERS)): string {
   const body = fourOf(number) + randomBase62(API_BODY_LENGTH - NUMBER_LENGTH);

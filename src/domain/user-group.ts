@@ -135,7 +135,5 @@ export interface ImportOptions {
   readonly validateOnly?: boolean;
 }
 
-/**
- * If a group exists with other values, `create-only` refuses to import the group, and `upsert` replaces the values.
- */
+/** If a group exists with other values, `create-only` refuses the group, and `upsert` replaces the values. */
 export type ImportMode = "create-only" | "upsert";

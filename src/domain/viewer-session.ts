@@ -97,5 +97,5 @@ export interface SigningKeyStore {
   ): Promise<SigningKeySet & { readonly isMade: boolean }>;
 }
 
-/** The author of the service's scheduled rotations of signing keys. */
+/** The author in audit events of scheduled rotations of signing keys. */
 export const IN_TIME = byService("the service, on schedule", "RotateSigningKey");

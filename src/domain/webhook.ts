@@ -232,7 +232,7 @@ export interface DeliveryStore {
   ): Promise<boolean>;
 }
 
-/** The duration of a lease, in milliseconds. It is longer than an attempt (`DELIVERY_TIMEOUT_MS`). */
+/** The duration of a lease, in milliseconds. A lease lasts longer than an attempt (`DELIVERY_TIMEOUT_MS`). */
 export const LEASE_MS = 30_000;
 
 export const DELIVERY_TIMEOUT_MS = 10_000;

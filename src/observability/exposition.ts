@@ -3,9 +3,9 @@ import { AggregatorRegistry, Registry } from "prom-client";
 type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
- * The time for which the supervisor and each worker cache collected metrics, in milliseconds. The two caches follow
- * each other, so the metrics of a response can be up to 500 ms old. Without the caches, unauthenticated clients could
- * block the event loop, because a collection takes 10 to 20 ms.
+ * The time for which the supervisor and each worker cache collected metrics, in milliseconds. A worker can cache a
+ * result that the supervisor has cached for 250 ms, so the metrics of a response can be up to 500 ms old. Without the
+ * caches, unauthenticated clients could block the event loop, because a collection takes 10 to 20 ms.
  */
 export const METRICS_KEPT_MS = 250;
 

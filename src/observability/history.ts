@@ -232,7 +232,7 @@ export class History {
   /**
    * Returns the scope for the values of an environment: its own scope or `OTHER_ENVIRONMENTS`. At most
    * `MAX_ENVIRONMENTS` environments have their own scope. If this limit is reached, and the scope with the fewest calls
-   * has fewer calls than `values`, adds that scope to `OTHER_ENVIRONMENTS` and removes it.
+   * has fewer calls than `values`, moves the values of that scope to `OTHER_ENVIRONMENTS`.
    */
   #admit(scope: string, values: Values): string {
     if (this.#scopes.has(scope)) return scope;

@@ -386,7 +386,7 @@ class Observations {
 
 /**
  * A histogram of durations with the text format of prom-client. An observation takes 0.01 µs in this histogram, and
- * 0.34 µs in a histogram of prom-client. The difference is 2 % of the CPU of a call.
+ * 0.34 µs in a histogram of prom-client. The difference is 2 % of the CPU time of a call.
  */
 export class ArrayHistogram {
   readonly #options: HistogramOptions;

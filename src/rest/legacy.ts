@@ -14,8 +14,8 @@ import { common, GET, MASKABLE, methodOf, POST, PUT, type Verb } from "./user.ts
  */
 
 /**
- * A name of user groups in paths and fields of the hosted service. Older documents use `user_group`, and newer
- * documents `customer`.
+ * A word for user groups in paths and fields of the hosted service. Older documents of this service use `user_group`,
+ * and newer documents use `customer`.
  */
 interface Noun {
   readonly noun: string;

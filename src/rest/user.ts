@@ -164,7 +164,7 @@ function queryObject(name: string, text: string): JsonObject {
   }
 }
 
-/** Returns the group fields that most responses have in common. JSON omits a field that is undefined. */
+/** Returns the fields of a group that most responses contain. JSON omits a field that is undefined. */
 export function common({ teamId, token, name, providedId, apiEnvironmentTag, expireTime, suspension }: UserGroup) {
   return {
     // Team ids are below 2^53, so a JSON number is exact.

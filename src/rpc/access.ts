@@ -210,7 +210,7 @@ export function authorizeAgain(
 
 /**
  * Creates the function that returns the caller of a request, and the group of the caller. A busy worker serves the
- * groups in turn, and within each group, the callers in turn:
+ * groups in turn, and within each group, the callers in turn.
  *
  * - Each environment is a group, and each of its API tokens is a caller. So an environment with many API tokens does
  *   not get a larger share than an environment with one API token.

@@ -35,7 +35,7 @@ type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stream
 
 /**
  * Creates the interceptor of all calls. The interceptor observes and validates each call, and ends the call at its
- * deadline. It adds the request id to the response, and converts failures to errors for the caller.
+ * deadline. The interceptor also adds the request id to the response, and converts failures to errors for the caller.
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { authenticator, shutdownSignal, isCredential } = deps;
@@ -148,8 +148,8 @@ async function* passOn<T>(
 }
 
 /**
- * Returns the error for an aborted stream; undefined if the stream was not aborted. A failure after the abort is not a
- * fault of the server, so the error does not contain the failure.
+ * Returns the error for a stream that was aborted or has lost its connection. Returns undefined for other streams. A
+ * failure after the abort is not a fault of the server, so the error does not contain the failure.
  */
 function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
   const { code } =

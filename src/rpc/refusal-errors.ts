@@ -49,7 +49,10 @@ export function observeRefusals(
   };
 }
 
-/** Creates the error for a refused request. Replaces error messages of libraries that may quote the request. */
+/**
+ * Creates the error for a refused request. Replaces error messages of libraries, because these messages may quote the
+ * request.
+ */
 export function refusedError(
   refusal: Refusal,
   { method, protocolName }: Pick<RefusedRequest, "method" | "protocolName">,

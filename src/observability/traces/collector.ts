@@ -33,7 +33,7 @@ const EXPORT_TIMEOUT_MS = 5000;
 
 const CLOSE_MS = 2000;
 
-/** Sends ended spans to the collector in batches. OpenTelemetry reads the collector's URL from `OTEL_*` variables. */
+/** Sends ended spans to the collector in batches. The variables `OTEL_*` contain the URL and the request headers. */
 export class Collector implements SpanProcessor {
   readonly #batches: BatchSpanProcessor;
   readonly #onLost: OnLost;

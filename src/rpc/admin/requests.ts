@@ -68,7 +68,7 @@ export async function targetOf(
   return caller.environment ?? environments.find(name);
 }
 
-/** Returns a function that creates an RPC. The RPC finds the environment with `targetOf`, and passes it to `serve`. */
+/** Returns a function that creates an RPC. The RPC calls `serve` with the environment from `targetOf`. */
 export function environmentRpc(environments: Pick<EnvironmentStore, "find">) {
   return <Request extends { readonly environment?: EnvironmentNameMessage }, Response>(
     serve: (environment: Environment, request: Request, call: CallContext) => Promise<Response>,

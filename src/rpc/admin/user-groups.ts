@@ -225,7 +225,7 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
   };
 }
 
-/** Converts the error of a group to a message. The fields correspond to the fields of an error of a call. */
+/** Converts the error of one group to a message that has the fields of a call's error. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
   // Only operators may import groups, so the message may contain details for operators.
   const error = toCallError(failure, { isForOperator: true });
