@@ -6,7 +6,7 @@ import type { UserGroupTarget, Viewer } from "./user-group.ts";
 /** The maximum duration of a viewer session, in milliseconds. */
 export const MAX_SESSION_MS = HOUR_MS;
 
-/** The maximum number of viewers of a group whose sessions can be revoked individually within an hour. */
+/** The maximum number of viewers with individually revoked sessions, per group and hour. */
 export const MAX_ENDED_VIEWERS = 1000;
 
 interface SessionSubject {
@@ -31,10 +31,10 @@ export interface SessionOwner {
 }
 
 /**
- * Looks up the groups of viewer sessions. The store contains no sessions. Each session contains the generation number
- * that its group had when the session was created. A revocation increases the number of the group, and revokes sessions
- * with a lower number: all sessions of the group, or the sessions of one viewer. The store throws the errors of a
- * `UserGroupStore`.
+ * Looks up the groups of viewer sessions. The store contains no sessions. Each group has a generation number, and a new
+ * session contains the current number of its group. A revocation increases the number of the group. The new number is
+ * the lowest valid number for the sessions of the group or of one viewer. Sessions with lower numbers are revoked. The
+ * store throws the errors of a `UserGroupStore`.
  */
 export interface ViewerSessionStore {
   /**

@@ -25,7 +25,7 @@ export async function endProcess(): Promise<void> {
   if ("Deno" in globalThis || !isInThreads()) process.exit();
   process.removeAllListeners("SIGTERM");
   process.kill(process.pid, process.exitCode ? "SIGKILL" : "SIGTERM");
-  // The process still runs if it is the first process of a container, because such a process ignores its own signals.
+  // The first process of a container ignores its own signals, so it still runs here.
   process.abort();
 }
 
@@ -78,7 +78,7 @@ export class Lifecycle {
 }
 
 /**
- * Waits for `closed` for at most `ms` milliseconds. Even if no time is left, accepts a promise that has resolved.
+ * Waits for `closed` for at most `ms` milliseconds. If `closed` has already resolved, succeeds even if `ms` is 0.
  *
  * @throws Error after `ms`, or the error of `closed`
  */

@@ -13,8 +13,8 @@ async function isGranted(permission: Permission): Promise<boolean> {
 }
 
 /**
- * Requires the permission to listen on a port. Call this function before the process listens. Otherwise, if the
- * permission is missing, Deno throws an error in an internal callback, where no code can catch it.
+ * Requires the permission to listen on a port. Call this function before the process listens. If a process listens
+ * without the permission, Deno throws an error in an internal callback, where no code can catch the error.
  *
  * @throws Error of the system call `listen`
  */
@@ -50,8 +50,8 @@ export async function requireRunPermission(): Promise<void> {
 
 /**
  * Returns the Deno flags of a worker. The flags grant the permissions of `deno.json`, the unlimited permissions of this
- * process, and the permission to read `files`. A process cannot query the limits of its permissions. So if a permission
- * of this process is limited, such as `--allow-net=HOST`, the worker does not get it.
+ * process, and the permission to read `files`. A process cannot query the limits of its permissions. The worker
+ * therefore does not get limited permissions of this process, such as `--allow-net=HOST`.
  */
 export async function workerFlags(files: readonly string[]): Promise<string[]> {
   const flags = ["--no-prompt", "-P"];

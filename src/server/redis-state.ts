@@ -207,7 +207,7 @@ export class RedisState {
     const { client, cipher, tokenKeys } = this.#deps;
     await checkFormat(client, identity, this.#isChecked);
     const missing = await checkTokenKeys(client, cipher.ring);
-    // Only the first check searches for environments that need a key that TOKEN_KEYS lacks, because the search is slow.
+    // Only the first check searches for data that needs a missing key, because the search is slow.
     if (!this.#isChecked) await tokenKeys.requireUnneeded(missing);
     this.#isChecked = true;
   }
@@ -277,7 +277,7 @@ async function checkFormat(client: StoreClient, identity: StoreIdentity, wasChec
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);
-  // Another worker of another release may have written its layout number in the meantime, so check the layout again.
+  // In the meantime, a worker of another release may have written its layout number, so check the layout again.
   requireLayout(await identity.adopt());
 }
 
@@ -292,8 +292,8 @@ function requireLayout(format: string): void {
 }
 
 /**
- * Matches the keys of environments. Such a key contains the number of the environment. In earlier layouts, it begins
- * with `ug:env:`.
+ * Matches the keys of environments. Such a key contains the number of the environment. In earlier layouts, such a key
+ * begins with `ug:env:`.
  */
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 

@@ -54,8 +54,8 @@ export function watchFiles(
  * different times. Until all workers have replaced their keys, each worker must be able to decrypt the tokens that
  * other workers encrypt.
  *
- * @param redis undefined if the service uses the embedded store. In this case, any key of `ring` may have encrypted
- *   tokens, so `next` must contain all keys of `ring`
+ * @param redis undefined if the service uses the embedded store. In this case, the service does not know which keys of
+ *   `ring` it needs to decrypt tokens, so `next` must contain all keys of `ring`
  * @throws StoreMisconfigured; errors of `checkTokenKeys` and `requireUnneeded`
  */
 export async function requireSuccessor(

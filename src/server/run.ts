@@ -86,7 +86,7 @@ export async function run(config: Config): Promise<{ close(): Promise<void> }> {
     const onConnectionError = (error: Error) =>
       logger.error(errorFields(error), "the service cannot accept a connection");
     const port = await serve(app.service, { ...listen, onConnectionError });
-    // Only this machine can connect to a loopback address, so the URL of the port is the public URL.
+    // If HOST is a loopback address, all clients are on this machine and use this URL, so this URL is the public URL.
     if (isLoopback(config.host)) sessions.publicUrl ??= port.url;
     lifecycle.onClose("streams", endStreams);
     const files = watchFiles(config, {
@@ -146,7 +146,8 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
   const development = generateTokens(config, hasConsole);
   if (isReporter()) warnOfSettings(config, { logger, hasConsole, development });
   const traces = await openTraces(config, { logger, metrics, lifecycle });
-  // Await nothing between `openStore` and `new RedisState`: `onReady` could run in between, and it uses `state`.
+  // Await nothing between the result of `openStore` and `new RedisState`. Otherwise `onReady` could use `state` before
+  // its definition.
   const onReady = () => state.restore();
   const { client, identity, opened } = await openStore(config, { logger, metrics, onReady });
   lifecycle.onClose("store", () => client.close());

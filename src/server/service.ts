@@ -78,8 +78,7 @@ export class Service {
   }
 
   async #useTokens({ apiTokens, adminTokens }: Config): Promise<void> {
-    // The ids of tokens without a name depend on the last key of TOKEN_KEYS. If the last key changes, these ids change
-    // (docs/operations/rotate-keys.md).
+    // If the last key of TOKEN_KEYS changes, the ids of tokens without a name change (docs/operations/rotate-keys.md).
     const { secret } = this.#parts.cipher.ring.at(-1) as RingKey;
     const key = deriveKey(secret, "id of a static API token");
     const bound = [...apiTokens, ...this.#development.apiTokens].map((setting) => this.#boundToken(setting, key));

@@ -186,8 +186,8 @@ interface Forks {
   /** Starts a worker process. If the start fails, the process has no pid and emits `error`. */
   fork(number: number): ChildProcess;
   /**
-   * Releases the ports that this process keeps for the workers. Call this method when all workers listen or the start
-   * has failed. Call it before you report the URL, because this process resets connections until the release.
+   * Releases the ports that this process keeps for the workers. Until the release, this process resets connections to
+   * the ports. Call this method when all workers listen or the start has failed, and before you report the URL.
    */
   release(): Promise<unknown>;
 }
@@ -229,9 +229,9 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 
 /**
  * Requires that no other service listens on a port. Otherwise the operating system would let the workers share the port
- * with that service. If `port` is 0, the system selects a port, and this process keeps it until the workers listen. In
- * this time, this process resets connections to the port. It listens with `reusePort`, because the first listener
- * decides whether other processes can share the port.
+ * with that service. If `port` is 0, the operating system selects a port. This process then listens on the port until
+ * the workers listen, and resets connections to the port. The first listener decides whether other processes can share
+ * the port, so this process listens with `reusePort`.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);

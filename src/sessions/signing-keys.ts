@@ -9,7 +9,7 @@ import { type KeyChange, nextKeySet, statesOf } from "./keys.ts";
 import { newKeyId } from "./session.ts";
 import { jwkOf, newKeyPair } from "./signing.ts";
 
-/** The maximum age of cached keys when they are used, in milliseconds. */
+/** The maximum age at which cached keys are used, in milliseconds. */
 const FRESH_MS = 120_000;
 
 const MAX_KNOWN = 10_000;
@@ -59,9 +59,9 @@ export type LimitedRead = <T>(read: () => Promise<T>) => Promise<T>;
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
   readonly environments: Pick<EnvironmentStore, "find">;
-  /** Called if an environment or its keys are not found. Rejects if Redis may have lost them. */
+  /** Called if an environment or its keys are not found. Rejects if Redis may have lost this data. */
   readonly confirmMissing: () => Promise<void>;
-  /** The maximum age of cached keys while `setSubscribed` is false, in milliseconds. */
+  /** The maximum age at which cached keys are used after `setSubscribed(false)`, in milliseconds. */
   readonly unsubscribedMs: number;
   /** Called if a due change of keys failed. The next read of the keys makes the next attempt. */
   readonly onOverdue: (error: unknown) => void;
@@ -75,7 +75,7 @@ export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   /** The cached keys, by the path of the environment. */
   readonly #known = new Map<string, KnownKeys>();
-  /** Reads in flight, by path. `forget` removes a read, because its result may be older than a change of the keys. */
+  /** Reads in flight, by path. After a change of the keys, these reads may return old keys, so `forget` removes them. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
   #freshMs = FRESH_MS;
 

@@ -25,7 +25,7 @@ interface NewViewerSession {
   readonly claims: JsonObject | undefined;
 }
 
-/** The claims of a session that do not describe its group. */
+/** The claims of a session, without the claims about the group. */
 export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
 
 export class ViewerSessions {
@@ -58,8 +58,9 @@ export class ViewerSessions {
     { target, audience, ttlMs = DEFAULT_TTL_MS, viewerId, origin, propertyKeys, claims }: NewViewerSession,
   ) {
     const iss = this.#issuerOf(environment);
-    // Redis stores a revocation for the maximum lifetime of a session. Read the clock before the group, so that this
-    // session expires before Redis removes a revocation that follows the read.
+    // A revocation may follow the read of the group. Redis stores the revocation a little longer than the maximum
+    // lifetime of a session. Read the clock before the group, so that the session expires before Redis removes the
+    // revocation.
     const iat = Math.floor(Date.now() / 1000);
     const [subject, { kid, key }] = await Promise.all([
       store.sessionSubject(environment, target),

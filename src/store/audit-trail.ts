@@ -135,7 +135,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
               if (expected !== undefined && Number(event.id) !== expected) throw new AuditEventsExpired();
               expected = undefined;
               const next = `${number}.${event.id}`;
-              // The next page begins with this event, because the older events are not read yet.
+              // End the page before this event if enough events were read, or if older events of the day were not read.
               if (read++ === READ_FOR_FILTER || (!isWhole && e === events.length - 1)) return { items, next };
               if (!isWanted(event, filter)) continue;
               if (items.length === size) return { items, next };

@@ -100,8 +100,7 @@ export function redisEnvironments({
       const reads = numbers.map(readRecord);
       await Promise.allSettled(reads);
       for (const [i, number] of numbers.entries()) {
-        // The loop may return before it reaches a later candidate. If the read of that candidate failed, the error is
-        // ignored.
+        // If the loop returns at this candidate, errors from the reads of later candidates are ignored.
         const record = (await reads[i]) as StoredRecord;
         if (record["state"] === undefined) return { own, free: number };
         if (record["path"] === path && !own.some((each) => each.number === number)) own.push({ number, record });
@@ -126,8 +125,8 @@ export function redisEnvironments({
       if (isLive(record, path)) return { number, record };
     }
     const { own } = await walk(name).catch((error: unknown) => {
-      // If the read of the list failed, its error contains the cause. The error of a candidate may only report a closed
-      // connection.
+      // If the read of the list failed, throw the error of this read. It contains the cause, but the error of a later
+      // read may report nothing more than a closed connection.
       throw error instanceof StoreUnavailable ? (unavailable ?? error) : error;
     });
     const last = own.at(-1);
@@ -174,8 +173,7 @@ export function redisEnvironments({
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
       const [state, , left] = await sendChange(change, "clear-environment", CLEAR_ENVIRONMENT, { count });
-      // If `left` is undefined, this call has completed the deletion. If the state is `gone`, another call completed
-      // it.
+      // The deletion is complete: by this call if `left` is undefined, by another call if the state is `gone`.
       if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
     }

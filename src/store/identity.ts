@@ -78,7 +78,7 @@ export class StoreIdentity implements DataCheck {
 
   /**
    * Reads the identity of the data, and keeps it in memory for the next checks. If the data has no identity, writes a
-   * new identity. Skips shards that do not answer. The next call reads them.
+   * new identity. Skips shards that do not answer. The next call reads the skipped shards.
    *
    * @returns the layout of the data
    * @throws StoreUnavailable, TooFewReplicas
@@ -152,7 +152,11 @@ export class StoreIdentity implements DataCheck {
     if (failures.length > this.#marks.size) throw failures[0];
   }
 
-  /** Makes all processes use the current data, even if they refuse it now. @throws StoreUnavailable, TooFewReplicas */
+  /**
+   * Accepts the current data, so that all processes use this data, even if a process refuses this data now.
+   *
+   * @throws StoreUnavailable, TooFewReplicas
+   */
   async accept(): Promise<void> {
     const { client, layout } = this.#deps;
     const accepted = [...this.#marks].map(([key, { id = newId(), last }]) =>
@@ -182,8 +186,8 @@ export class StoreIdentity implements DataCheck {
     const { last } = mark;
     const found = parse(text ?? "");
     const { layout, id } = found;
-    // True if an operator has accepted the data since the last read. The accepted data must be the data of the last
-    // read, or must have replaced the data that this process uses.
+    // Whether this process follows an acceptance by an operator. The acceptance must be later than the last read. The
+    // accepted data must be the data of the last read, or the replaced data must be the data that this process uses.
     const isAccepted =
       layout === this.#deps.layout && found.accepted > last.accepted && (id === last.id || found.replaced === mark.id);
     const lostMs = time === undefined ? 0 : this.#time - Number(time);

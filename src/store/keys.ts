@@ -12,7 +12,7 @@ export const environmentPrefix = (number: number) => `ug:{${number}}:`;
  * - `state`: `active`, `deleting` or `deleted`
  * - `path`: the result of `environmentPath`
  * - `version`: the version of the last change, which is also the id of the last audit event
- * - `trimmed`: set if the daily limit has removed updates of groups: the id of the oldest update that remained
+ * - `trimmed`: if the daily limit has removed updates of groups, the id of the oldest update that remains
  * - `groups`: the number of groups ever created
  * - `issue_time`: until this time, API tokens cannot create or rotate API tokens. Set when an API token is revoked with
  *   the option `issued`.
@@ -121,9 +121,10 @@ export function fromMember(member: string): { readonly path: string; readonly nu
 }
 
 /**
- * Channel: a message is the digest of a revoked or changed API token, a deleted environment, or an environment with
- * changed signing keys. `publish` in `scripts/parts/environment.lua` repeats this name. PUBLISH reaches all nodes of a
- * Cluster. With sharded pub/sub, workers would have to find the node with the slot of the channel, and subscribe there.
+ * Channel: a message reports a deleted environment, an environment with changed signing keys, or the digest of a
+ * revoked or changed API token. `publish` in `scripts/parts/environment.lua` repeats the name of the channel. PUBLISH
+ * reaches all nodes of a Cluster. With sharded pub/sub, workers would have to find the node with the slot of the
+ * channel, and subscribe there.
  */
 export const REVOKED_CHANNEL = "ug:revoked";
 
@@ -146,5 +147,5 @@ export function newsOf(
 /** String: the number of the layout, and the identity of the data (`identity.ts`). */
 export const FORMAT_KEY = "ug:format";
 
-/** Hash: maps the id of each key of `TOKEN_KEYS` that encrypted data to a check value and the time of the last use. */
+/** Hash: for each key of `TOKEN_KEYS` that has encrypted data, by its id, a check value and the time of the last use. */
 export const TOKEN_KEYS_KEY = "ug:token-keys";

@@ -36,8 +36,7 @@ it.each(scripts)("%s parses as Lua 5.1 and sets no global variable", (_, { lua }
 it.each(singleKey)("%s uses only its one key", (name, { lua, keys }) => {
   expect(keys).toHaveLength(1);
   for (const [call, , key] of lua.matchAll(/call\('(\w+)', ([^,)]+)/g)) {
-    // The script of `LIST_IDS` reads names of groups only if `contains` is not empty. In `LIST_IDS`, `contains` is
-    // empty.
+    // For `LIST_IDS`, `contains` is empty, so the script does not read the keys of groups.
     if (name !== "LIST_IDS" || key !== "groups .. id") expect(key, call).toBe(keys[0]);
   }
 });

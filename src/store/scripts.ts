@@ -56,7 +56,7 @@ export const RESOLVE_SESSION = defineScript("read", resolveSession, {
   args: "viewer",
 });
 
-/** `contains` must be empty. A search by name reads the keys of the groups, so it needs `SEARCH_IDS`. */
+/** `contains` must be empty. Use `SEARCH_IDS` for a search by name, because the search reads the keys of the groups. */
 export const LIST_IDS = defineScript("read", listIds, {
   keys: "ids",
   args: "from idPrefix count contains",

@@ -59,7 +59,7 @@ describe("a change after a jump of Redis' clock", () => {
     return length;
   };
 
-  // The timeout is longer than a change on a busy machine, and shorter than each jump.
+  // The timeout is longer than a change takes on a busy machine, and shorter than each jump of the clock.
   const timeoutMs = 20_000;
 
   it.each([HOUR_MS, -HOUR_MS, 25_000, 24 * 365 * HOUR_MS])("by %i ms is repeated at most once", async (jump) => {

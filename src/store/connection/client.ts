@@ -352,9 +352,9 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
  * Sends a command or a script.
  *
  * @param args for a command, its arguments, with the key first. For a script, the result of `argumentsOf`
- * @param asking whether the slot of the key is migrating to this node (ASK). The key has arrived, but other keys may
- *   still be missing. If keys are missing, a script could create a group twice, or not find a token. A script with
- *   several keys must therefore wait
+ * @param asking whether the slot of the key is migrating to this node (ASK). During the migration, keys may be missing
+ *   on this node. A script could then create a group twice, or not find a token. A script with several keys must
+ *   therefore wait
  * @throws KeysMoving if the script must wait
  */
 export function send<T>(
@@ -386,10 +386,10 @@ export interface TimedCall {
  * Expires calls at their timeouts. Every call has the same timeout, so calls expire in the order in which they started.
  * One list and one timer are therefore enough.
  *
- * A `Set` has the same order, but V8 often replaces the internal table of a `Set`. The old tables keep ended calls in
- * memory, which doubled the amount of garbage.
+ * The list is not a `Set`, because V8 often replaces the internal table of a `Set`, and the old tables keep ended calls
+ * in memory. A `Set` doubled the amount of garbage.
  *
- * The clock stops while the process is too busy to read answers, because Redis does not cause this delay.
+ * The clock of this class stops while the process is too busy to read answers, because Redis does not cause this delay.
  */
 export class Timeouts {
   readonly timeoutMs: number;

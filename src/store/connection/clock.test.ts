@@ -4,7 +4,8 @@ import { RedisClock } from "./clock.ts";
 describe("the estimate of Redis' clock", () => {
   it("is never ahead of Redis' clock, even after a slow answer", () => {
     const clock = new RedisClock();
-    // Redis' clock is 1,000,000 ms ahead. Redis read this clock at 150 by the clock of the process.
+    // Redis' clock is 1,000,000 ms ahead of the clock of the process. At the time of the answer, the clock of the process
+    // is 150.
     clock.learn(1_000_150, 100, 200);
     expect(clock.at(300)).toBe("1000250");
   });

@@ -10,9 +10,9 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
 
 /**
  * An estimate of Redis' clock that is never ahead of Redis' clock. A deadline therefore passes in Redis no later than
- * in this process. The send time of a command and the arrival time of its answer bound the difference between the
- * clocks. If the estimated difference is outside of these bounds, the lower bound replaces the estimate. The estimate
- * therefore stays correct if a clock drifts or is set.
+ * in this process. From the send time of a command and the arrival time of its answer, this class calculates a minimum
+ * and a maximum of the difference between the clocks. If the estimated difference is outside of this range, the minimum
+ * replaces the estimate. The estimate therefore stays correct if a clock drifts or is set.
  */
 export class RedisClock {
   /** The estimated difference: Redis' time in milliseconds since 1970 minus `performance.now()`. */

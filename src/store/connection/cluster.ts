@@ -26,9 +26,7 @@ const CONNECT_TIMEOUT_MS = 500;
 
 const CONNECT_CHECK_MS = 5;
 
-/**
- * The maximum number of commands that wait for one node. If a node is slow, calls to other nodes still have capacity.
- */
+/** The maximum number of commands that wait for one node, so that calls to other nodes do not wait for a slow node. */
 const MAX_WAITING = MAX_CALLS / 8;
 
 const SLOTS_TIMEOUT_MS = 300;

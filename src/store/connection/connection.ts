@@ -10,8 +10,8 @@ import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 export interface NodeOptions {
   /**
-   * The timeout of a call, in milliseconds. If commands wait for answers, but no data arrives for this time, and for at
-   * least `MIN_SILENCE_MS`, the connection is closed.
+   * The timeout of a call, in milliseconds. If commands wait for answers, but no data arrives for this time or for
+   * `MIN_SILENCE_MS`, whichever is longer, the connection is closed.
    */
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
@@ -92,7 +92,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
       const checked = requireUsable(redis, { isCluster: destination.topology === "cluster", waits: minReplicas > 0 });
       const requested = Promise.all([
         readClock(redis),
-        // If this check fails, but the connection stays open, ignore the error. The service repeats the check later.
+        // Ignore an error of this check. If the connection stays open, the service repeats the check later.
         checkConnection?.(redis).catch(() => {}),
       ]).then(([clock]) => {
         if (losses === lossesBefore) connection.clock = clock;

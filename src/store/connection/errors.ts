@@ -103,7 +103,7 @@ export function changedNothing(error: Error): boolean {
   return BEFORE_WRITES.has(code) || isKeyMoving(error);
 }
 
-/** Returns whether an error shows that the slots that this process stores may be outdated. */
+/** Returns whether an error shows that the slot table of this process may be outdated. */
 export function showsOutdatedSlots(error: unknown): boolean {
   return ELSEWHERE.has(errorCodeOf(error));
 }

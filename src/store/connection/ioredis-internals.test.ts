@@ -107,7 +107,7 @@ describe("the connectors of ioredis:", () => {
     let connector: Connector | undefined;
     const redis = await connected(server, { Connector: connectorOf(server, (made) => (connector = made)) });
     expect(connector?.isConnecting).toBe(true);
-    // This socket does not confirm that it is closed.
+    // `end` has no effect, so the socket stays open.
     redis.stream.end = () => redis.stream;
     redis.disconnect();
     expect(connector?.isConnecting).toBe(false);

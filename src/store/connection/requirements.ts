@@ -30,9 +30,9 @@ export const TRIALS: readonly string[] = [
 ].sort();
 
 /**
- * Runs the commands in ARGV in a script, so that a refused command is not an error of the connection. Redis checks the
+ * Runs the commands in ARGV in a script, so that ioredis does not handle the errors of the commands. Redis checks the
  * rights first, so the check works even on a replica, with full memory, and for a slot of another node. The script
- * declares no keys, so any node of a Cluster runs it. Returns the index and the error of each failed command.
+ * declares no keys, so any node of a Cluster runs the script. Returns the index and the error of each failed command.
  */
 const TRY = `local failed = {}
 for i = 1, #ARGV do
@@ -64,8 +64,8 @@ interface RequirementOptions {
  */
 export async function requireUsable(redis: Redis, { isCluster, waits }: RequirementOptions): Promise<void> {
   const denied = await Promise.all([
-    // ASKING has no effect here, because it applies only to the next command on this connection: HELLO, which has no
-    // key.
+    // ASKING affects only the next command on this connection. This command is HELLO, which has no key, so ASKING has
+    // no effect here.
     isCluster ? redis.asking().then(none, unlessDenied(["+asking"])) : none(),
     requireVersion(redis).then(none),
     isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),

@@ -10,7 +10,7 @@ const TIMEOUT_MS = 500;
  * Checks whether REDIS_URL has the wrong scheme. The scheme is wrong if it requires TLS but the host does not use TLS,
  * or if the host uses TLS but the scheme does not. The error of the connection does not contain this cause.
  *
- * @returns an error that contains the right scheme. Undefined if no host answers to the other scheme
+ * @returns an error that contains the right scheme. Undefined if no host answers a connection with the other scheme
  */
 export async function wrongScheme({ tls, topology, hosts }: RedisTarget): Promise<StoreMisconfigured | undefined> {
   const answers = await Promise.all(hosts.map((host) => (tls ? answersPlainly(host) : answersOverTls(host))));

@@ -11,10 +11,10 @@ import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
  * the change has passed, the script changes nothing and returns `late` (docs/decisions/0005-writing-commands.md).
  *
  * If Redis' memory is full, Redis refuses a change before the script starts (`#!lua` without `allow-oom`). A script
- * fails at the first key with a wrong type. While the slot of its keys is migrating, a script fails at the first
- * missing key as well. A script must not fail after a write. Before its first write, a script therefore reads every key
- * that it will write. `parts/environment.lua` reads a key that never exists. During a migration, every script with this
- * part therefore fails at this key.
+ * fails at the first key with a wrong type. During a migration of the slot, a script fails at the first missing key as
+ * well. A script must not fail after a write. Before its first write, a script therefore reads every key that it will
+ * write. `parts/environment.lua` reads a key that never exists. During a migration, every script with this part
+ * therefore fails at this key.
  */
 
 export interface Script<Key extends string = string, Arg extends string = string> {
@@ -57,7 +57,7 @@ export interface ScriptDefinition<Keys extends string, Args extends string> {
    * true if `keys` has one name.
    */
   readonly singleKey?: boolean;
-  /** Whether Redis runs the script even if its memory is full. For scripts that revoke or delete. Default: false. */
+  /** Whether Redis runs the script even if Redis' memory is full. For scripts that revoke or delete. Default: false. */
   readonly allowOom?: boolean;
 }
 

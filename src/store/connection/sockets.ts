@@ -51,7 +51,7 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
       const hasData = stream.bytesRead !== bytesRead;
       silent = hasData || redis.commandQueue.length === 0 ? 0 : silent + 1;
       bytesRead = stream.bytesRead;
-      // The first check without data does not count, because it may run immediately after a command was sent.
+      // A command may have been sent immediately before the first check without data, so this check does not count.
       if (silent <= CHECKS || stream.destroyed) return;
       stream.destroy(new Error(`Redis does not answer: no data for ${silenceMs} ms`));
     };

@@ -140,7 +140,8 @@ const SUSPENSION_FIELDS = [
 export const CLOCK_DIFFERENCE_MS = 60_000;
 
 /**
- * Returns whether the expiry time or the end of the suspension is so close to `now` that only Redis' clock can decide.
+ * Returns whether the expiry time or the end of the suspension is close to `now`. In this case, only Redis' clock can
+ * decide whether the group is suspended.
  */
 export function needsClock(record: StoredRecord, now: number): boolean {
   return isClose(record[FIELD.expireTime], now) || isClose(record[FIELD.suspensionUntil], now);

@@ -43,7 +43,10 @@ interface Plan {
   readonly fields: ChangedFields;
   /** The new token. Undefined if the group keeps its token. */
   readonly given: GivenToken | undefined;
-  /** If true, the write fails for an expired group, because the new expiry time would resume the group. */
+  /**
+   * Whether the write fails if the group has expired since its record was read. True if the write changes the expiry
+   * time, because a new expiry time would resume an expired group.
+   */
   readonly unlessExpired: boolean;
 }
 
@@ -135,8 +138,8 @@ async function write(
   const names = [...fields.names];
   if (given) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given && token !== undefined) {
-    // The creation time of the new token must not be before that of the replaced token. An import of an older snapshot
-    // therefore does not replace the new token.
+    // The creation time of the new token is the snapshot time or the creation time of the replaced token, whichever is
+    // later. A later import of an older snapshot therefore does not replace the new token.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));

@@ -86,7 +86,8 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
 
     async export(environment, range) {
       const { ids, now, next } = await listIds(client, environment, range);
-      // A change after this read, but in the same millisecond, must count as later than the snapshot.
+      // Another call may change a group in the same millisecond, but after this read. The time of this change must be
+      // later than the snapshot time.
       const snapshotTime = now - 1;
       const items: UserGroup[] = [];
       let bytes = 0;

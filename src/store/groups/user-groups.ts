@@ -57,7 +57,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return { ...(await readRecord(client, "get", key, outcome)), providedId };
   };
 
-  /** Returns the answer of `RESOLVE_TOKEN`. Uses single commands, which Redis accepts while the slot is migrating. */
+  /** Replaces `RESOLVE_TOKEN` while the slot is migrating, because Redis then accepts single commands only. */
   const resolveByCommands = async (number: number, bucket: string, field: string): Promise<string[]> => {
     if (!(await isActive(client, number))) return ["gone"];
     const [id] = await client.run("resolve", "hmget", [bucket, field]);
@@ -65,7 +65,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return ["found", String(Date.now()), id, ...Object.entries(await read(number, id)).flat()];
   };
 
-  /** Finds the group of a token. The index may be outdated, so this checks the record. @throws TokenNotFound */
+  /** Finds the group of a token. Also checks the record, because the index may be outdated. @throws TokenNotFound */
   const find = async ({ number }: Environment, token: string): Promise<GroupAnswer> => {
     const digest = digestOf(token);
     const [tokens, field] = [tokensKey(number, digest), digest.slice(2)];

@@ -1,6 +1,8 @@
--- Lists the group ids that begin with `idPrefix`, from `from` (as in ZRANGEBYLEX). If `contains` is not empty, lists a
--- group only if its name contains this text. The case of ASCII letters is ignored. Reads at most `count` ids.
--- Returns `found`, Redis' clock, the last id that was read, and the ids. If no more ids follow, the last id is empty.
+-- Lists the ids of groups. The list begins at the minimum `from` (in the form of ZRANGEBYLEX), and ends at the first id
+-- that does not begin with `idPrefix`. If `contains` is not empty, omits groups whose names do not contain this text,
+-- but ignores the case of ASCII letters. Reads at most `count` ids.
+-- Returns `found`, Redis' clock, the last id that was read, and the listed ids. If no more ids with `idPrefix` follow,
+-- returns an empty text instead of the last id.
 local found = redis.call('ZRANGEBYLEX', ids, from, '+', 'LIMIT', '0', string.format('%.0f', count + 1))
 local groups, text, answer = string.sub(ids, 1, -4) .. 'group:', string.lower(contains), {'found', nowText, ''}
 for i, id in ipairs(found) do
