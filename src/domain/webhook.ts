@@ -205,9 +205,10 @@ export interface DeliveryStore {
   /** Claims the lease. Returns undefined if another worker has the lease, or if no delivery may start now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
-   * Stores the result of one step of a delivery. If no attempt of the step failed, moves the cursor to `to`. If another
-   * call has moved the cursor since the step began, does not move the cursor. If the attempt failed, and the webhook
-   * has been failing for at least `DISABLE_AFTER_MS`, disables the webhook, and writes an audit event.
+   * Stores the result of one step of a delivery. If the step has no failed attempt, moves the cursor from `from` to
+   * `to`. If another call has moved the cursor in the meantime, the cursor does not change. If the attempt failed, and
+   * the first failure since the last success or change was at least `DISABLE_AFTER_MS` ago, disables the webhook, and
+   * writes an audit event.
    *
    * @returns the webhook after the change. Undefined if the worker no longer holds the lease
    */

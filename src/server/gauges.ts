@@ -13,7 +13,7 @@ import type { StoreIdentity } from "../store/identity.ts";
 
 interface GaugeSources {
   readonly settings: () => Pick<Config, "metricsPort" | "redis" | "tls">;
-  /** A Redis client whose timeout is shorter than the timeout of a monitor that reads the metrics. */
+  /** A Redis client with a short timeout, so that a call to Redis fails before the request of the monitor times out. */
   readonly client: StoreClient;
   /** Undefined if the service uses the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;

@@ -50,12 +50,12 @@ export function watchFiles(
 }
 
 /**
- * Requires that the keys in `next` can replace the keys of TOKEN_KEYS in use, `ring`. The workers replace their keys at
- * different times. Until all workers have replaced their keys, each worker must be able to decrypt the tokens that
- * other workers encrypt.
+ * Requires that the keys in `next` can replace the keys in `ring`, which this process uses now. The workers replace
+ * their keys at different times. Until all workers have replaced their keys, each worker must be able to decrypt the
+ * tokens that other workers encrypt.
  *
- * @param redis undefined if the service uses the embedded store. In this case, the service does not know which keys of
- *   `ring` it needs to decrypt tokens, so `next` must contain all keys of `ring`
+ * @param redis undefined if the service uses the embedded store. In this case, any key of `ring` may be necessary to
+ *   decrypt tokens, so `next` must contain all keys of `ring`
  * @throws StoreMisconfigured; errors of `checkTokenKeys` and `requireUnneeded`
  */
 export async function requireSuccessor(

@@ -192,7 +192,7 @@ export function reportStartFailure(error: unknown): void {
 
 export function endUnusable(error: Error): void {
   reportStartFailure(error);
-  // Begin the same shutdown as a signal, so that calls in flight finish. Emit the event here, because Deno needs a
-  // permission to send a signal to itself.
+  // Begin the same shutdown as after a signal, so that calls in flight finish. Do not send a signal, because Deno needs
+  // a permission to send a signal to its own process.
   process.emit("SIGTERM", "SIGTERM");
 }

@@ -75,7 +75,7 @@ export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   /** The cached keys, by the path of the environment. */
   readonly #known = new Map<string, KnownKeys>();
-  /** Reads in flight, by path. After a change of the keys, these reads may return old keys, so `forget` removes them. */
+  /** Reads in flight, by path. After a change of the keys, a read may return old keys, so `forget` removes the read. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
   #freshMs = FRESH_MS;
 

@@ -136,6 +136,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
               expected = undefined;
               const next = `${number}.${event.id}`;
               // End the page before this event if enough events were read, or if older events of the day were not read.
+              // The next page begins with this event.
               if (read++ === READ_FOR_FILTER || (!isWhole && e === events.length - 1)) return { items, next };
               if (!isWanted(event, filter)) continue;
               if (items.length === size) return { items, next };

@@ -125,8 +125,8 @@ export function redisEnvironments({
       if (isLive(record, path)) return { number, record };
     }
     const { own } = await walk(name).catch((error: unknown) => {
-      // If the read of the list failed, throw the error of this read. It contains the cause, but the error of a later
-      // read may report nothing more than a closed connection.
+      // If the read of the list failed, throw the error of that read, because that error contains the cause. The error
+      // of a later read may report nothing more than a closed connection.
       throw error instanceof StoreUnavailable ? (unavailable ?? error) : error;
     });
     const last = own.at(-1);

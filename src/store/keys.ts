@@ -147,5 +147,8 @@ export function newsOf(
 /** String: the number of the layout, and the identity of the data (`identity.ts`). */
 export const FORMAT_KEY = "ug:format";
 
-/** Hash: for each key of `TOKEN_KEYS` that has encrypted data, by its id, a check value and the time of the last use. */
+/**
+ * Hash: a check value and the time of the last use, for each key of `TOKEN_KEYS` that has encrypted data. Each field is
+ * the id of a key.
+ */
 export const TOKEN_KEYS_KEY = "ug:token-keys";

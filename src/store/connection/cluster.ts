@@ -26,7 +26,10 @@ const CONNECT_TIMEOUT_MS = 500;
 
 const CONNECT_CHECK_MS = 5;
 
-/** The maximum number of commands that wait for one node, so that calls to other nodes do not wait for a slow node. */
+/**
+ * The maximum number of commands that wait for one node. Without this limit, calls to a slow node could use the whole
+ * limit `MAX_CALLS`, and the service would refuse calls to other nodes.
+ */
 const MAX_WAITING = MAX_CALLS / 8;
 
 const SLOTS_TIMEOUT_MS = 300;

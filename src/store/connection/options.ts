@@ -21,8 +21,8 @@ export function redisOptions(destination: RedisDestination): RedisOptions {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 500,
-    // While Redis loads its data, ioredis checks at least at this interval. By default, ioredis waits for the time that
-    // Redis estimates in whole seconds.
+    // While Redis loads its data, ioredis waits at most this time before its next check. By default, ioredis waits for
+    // the time that Redis estimates in whole seconds.
     maxLoadingRetryTime: 100,
   };
 }

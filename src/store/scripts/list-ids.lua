@@ -1,6 +1,6 @@
 -- Lists the ids of groups. The list begins at the minimum `from` (in the form of ZRANGEBYLEX), and ends at the first id
--- that does not begin with `idPrefix`. If `contains` is not empty, omits groups whose names do not contain this text,
--- but ignores the case of ASCII letters. Reads at most `count` ids.
+-- that does not begin with `idPrefix`. If `contains` is not empty, lists only groups with this text in their name. The
+-- comparison ignores the case of ASCII letters. Reads at most `count` ids.
 -- Returns `found`, Redis' clock, the last id that was read, and the listed ids. If no more ids with `idPrefix` follow,
 -- returns an empty text instead of the last id.
 local found = redis.call('ZRANGEBYLEX', ids, from, '+', 'LIMIT', '0', string.format('%.0f', count + 1))
