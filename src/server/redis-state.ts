@@ -180,7 +180,7 @@ export class RedisState {
     if (!identity) return;
     try {
       await identity.check();
-      // Do not write to data that no operator has accepted.
+      // If this process refuses the data, it must not write before an operator accepts the data.
       if (identity.refusal()) return;
       await this.#check(identity);
       await this.#restoreEnvironments();

@@ -182,7 +182,7 @@ export function explainStartFailure(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** Prints the reason why the service does not start. A worker sends it to the supervisor instead. Sets exit code 1. */
+/** Prints why the service does not start. A worker sends this reason to the supervisor instead. Sets exit code 1. */
 export function reportStartFailure(error: unknown): void {
   process.exitCode = 1;
   const reason = explainStartFailure(error);

@@ -386,8 +386,8 @@ export interface TimedCall {
  * Expires calls at their timeouts. Every call has the same timeout, so calls expire in the order in which they started.
  * One list and one timer are therefore enough.
  *
- * The list is not a `Set`, because V8 often replaces the internal table of a `Set`, and the old tables keep ended calls
- * in memory. A `Set` doubled the amount of garbage.
+ * The list is not a `Set`. V8 often replaces the internal table of a `Set`, and the old tables keep ended calls in
+ * memory. With a `Set`, the amount of garbage was twice as large.
  *
  * The clock of this class stops while the process is too busy to read answers, because Redis does not cause this delay.
  */

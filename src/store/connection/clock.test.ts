@@ -4,8 +4,8 @@ import { RedisClock } from "./clock.ts";
 describe("the estimate of Redis' clock", () => {
   it("is never ahead of Redis' clock, even after a slow answer", () => {
     const clock = new RedisClock();
-    // Redis' clock is 1,000,000 ms ahead of the clock of the process. The send time is 100, and the arrival time is 200.
-    // Between these times, at 150, Redis reads the clock.
+    // Redis' clock is 1,000,000 ms ahead of the clock of the process. The process sends the command at 100. Redis reads
+    // its clock at 150. The answer arrives at 200.
     clock.learn(1_000_150, 100, 200);
     expect(clock.at(300)).toBe("1000250");
   });

@@ -62,7 +62,7 @@ export class LastResolves implements LastResolveNotes {
         }
       }
     } catch {
-      // The notes are dropped. The next resolve of each group adds its note again.
+      // Drop the notes. The next resolve of each group adds its note again.
     }
   }
 }
