@@ -47,7 +47,7 @@ const UNKNOWN_INTERVAL_MS = 60_000;
 
 /**
  * Opens the service, and listens. If Redis does not answer within `WAIT_MS`, the service listens anyway, but is not
- * ready. When the service can use the data in Redis, it prints or logs its URL. A worker sends the URL to the
+ * ready. The service prints or logs its URL when it can use the data in Redis. A worker sends the URL to the
  * supervisor instead. `close` of the result stops accepting connections, finishes the calls in flight, and closes all
  * resources within the shutdown timeout.
  *

@@ -183,7 +183,7 @@ export class SigningKeys {
     return reading;
   }
 
-  /** Reads the keys, and makes a due rotation. If no keys exist, creates none: the first session creates them. */
+  /** Reads the keys, and makes a due rotation. Only the first session creates the first keys. */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
     const set = await this.#deps.store.read(environment);
     if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;

@@ -1,8 +1,8 @@
 import { type Environment, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
 
 /*
- * All keys of an environment have the same hash tag in braces. In a Redis Cluster, they therefore have the same slot,
- * so that one script can change all keys of an environment. Times are milliseconds since 1970 by Redis' clock.
+ * All keys of an environment have the same hash tag in braces. In a Redis Cluster, all these keys are therefore in the
+ * same slot, and one script can change all of them. Times are milliseconds since 1970 by Redis' clock.
  */
 
 export const environmentPrefix = (number: number) => `ug:{${number}}:`;

@@ -12,8 +12,8 @@ export interface NodeCall<T> {
 /** The nodes of one Redis: a single node, a master behind Sentinels, or a Cluster. */
 export interface StoreNodes {
   /**
-   * Sends a call to the node that has a key. If the node redirects the call, the call has not run, so it is sent to the
-   * other node. If the node cannot run the call yet, the call is sent again after a pause.
+   * Sends a call to the node that has a key. If the node redirects the call, the node has not run the call, so the call
+   * is sent to the other node. If the node cannot run the call yet, the call is sent again after a pause.
    *
    * @throws NotSent if no node can be reached; otherwise the error of the call
    */

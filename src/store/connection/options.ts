@@ -33,8 +33,8 @@ type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
  * Returns the ioredis options of a connection that reconnects after each loss.
  *
  * The option `Connector` replaces the connector of ioredis (5.11.1), which listens for only the first error of a
- * connection. An untrusted certificate causes a second error, which is the TLS alert of the host. If nothing listened
- * for the second error, it would end the process.
+ * connection. An untrusted certificate causes a second error, which is the TLS alert of the host. Without a listener,
+ * the second error would end the process.
  */
 function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPort | Sentinels): RedisOptions {
   const host = "host" in to ? to : undefined;
@@ -43,7 +43,7 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
     // ioredis checks only whether `tls` is set, and ignores the value.
     ...(login.tls && { tls: {} }),
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
-    // After this time in milliseconds, `disconnect` destroys the socket, because a hung node does not close it.
+    // After this time in milliseconds, `disconnect` destroys the socket, because a hung node does not close the socket.
     disconnectTimeout: 100,
     Connector: class extends AbstractConnector {
       constructor(options: unknown) {
