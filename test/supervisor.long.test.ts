@@ -62,7 +62,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     return { ...server, says, workers: () => descendants(server.pid).filter(isWorker) };
   };
 
-  it("are three again if one worker is killed before it is ready", async () => {
+  it("get a replacement for a worker that is killed before it is ready", async () => {
     const server = start();
     const [victim = 0] = await waitFor("a worker exists", () => atLeast(1, server.workers()));
     process.kill(victim, "SIGKILL");
@@ -77,7 +77,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     expect(await server.exited()).toBe(0);
   });
 
-  it("are three again if a ready worker is killed while the others start", async () => {
+  it("get a replacement for a ready worker that is killed while the other workers start", async () => {
     const server = start();
     const [first = 0, ...others] = await waitFor("three workers exist", () => atLeast(3, server.workers()));
     for (const pid of others) process.kill(pid, "SIGSTOP");

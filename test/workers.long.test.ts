@@ -89,7 +89,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("are two again after one worker crashes, and the other worker serves calls in the meantime", async () => {
+  it("get a replacement for a crashed worker, and the other worker serves calls in the meantime", async () => {
     const server = await start();
     const [victim] = workerPids(server);
     for (let i = 0; i < 10; i++) await get(server, "/api/user?user_group_id=before");
