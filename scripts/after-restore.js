@@ -78,7 +78,7 @@ for (const [id, methods] of methodsBy("apiTokenId")) {
     write(`[ -e ${file} ] || ugs token rotate ${ENV} --out ${file} -- ${quoted(id)}`);
   } else if (methods.includes("CreateApiToken"))
     console.log(`# API token ${id} is lost if it was created after the backup: create another token`);
-  else console.log(`# API token ${id}: its name or expiry time was changed: repeat ugs token update`);
+  else console.log(`# API token ${id}: an update of the name or expiry time is lost: repeat ugs token update`);
 }
 for (const [id, methods] of methodsBy("userGroupId")) {
   // Events after the deletion of a group concern a new group with the same id.
@@ -95,7 +95,7 @@ for (const [id, methods] of methodsBy("userGroupId")) {
     write(`ugs group revoke ${ENV} --yes -- ${quoted(id)}`);
   } else {
     const named = `# user group ${JSON.stringify(id)}`;
-    if (methods.includes("UpdateUserGroup")) console.log(`${named}: an update is lost: repeat it`);
+    if (methods.includes("UpdateUserGroup")) console.log(`${named}: an update is lost: repeat the update`);
     if (methods.includes("RevokeViewerSessions"))
       console.log(`${named}: revoked sessions are valid again for up to an hour; run again: ugs viewer session revoke`);
   }

@@ -43,6 +43,6 @@ for (const file of files) {
   }
 }
 if (failures > 0) {
-  console.error(`${failures} phrases of scripts/words.txt: use the replacements`);
+  console.error(`found ${failures} phrases of scripts/words.txt: use the replacements in the lines above`);
   process.exit(1);
 }

@@ -14,7 +14,7 @@ before=$(generated)
 npm run --silent generate
 if ! changed=$(diff <(echo "$before") <(generated) | sed -n 's/^[<>] \w* *//p' | sort -u); then
   echo "$changed" >&2
-  echo "these files were not up to date with proto/, docs/api.md or src/config/settings.ts: commit what 'npm run generate' wrote" >&2
+  echo "the files above did not match proto/, docs/api.md or src/config/settings.ts; 'npm run generate' has updated the files: commit them" >&2
   exit 1
 fi
 # The service and the transport's tests are separate buf modules.
@@ -28,7 +28,7 @@ done
 # that the sources have not changed since the last generation. A test of `npm run test:all` runs the generators.
 if ! changed=$(cat packages/client-*/generated-from.sha256 | sha256sum --check --quiet 2>&1); then
   echo "$changed" >&2
-  echo "the code of the clients is out of date: run 'npm run generate:clients' and commit what it wrote" >&2
+  echo "the code of the clients is out of date: run 'npm run generate:clients' and commit the changed files" >&2
   exit 1
 fi
 # Turn off telemetry and the update check. Hide warnings about old versions of Node.
@@ -44,7 +44,7 @@ listed=$(NO_COLOR=1 vitest list --filesOnly | sed 's/^\[[a-z]*\] //' | LC_ALL=C 
 written=$(find src packages scripts test -name '*.test.ts' -not -path '*/node_modules/*' | LC_ALL=C sort)
 if lost=$(LC_ALL=C comm -13 <(echo "$listed") <(echo "$written") | grep .); then
   echo "$lost" >&2
-  echo "no project of vitest.config.ts has these tests: they would never run" >&2
+  echo "no project of vitest.config.ts contains the test files above, so these tests would never run: add the files to a project" >&2
   exit 1
 fi
 tsc -p tsconfig.json

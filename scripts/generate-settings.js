@@ -51,7 +51,8 @@ await rewrite(
 async function rewrite(name, place, text) {
   const path = `${root}/${name}`;
   const before = await readFile(path, "utf8");
-  if (!place.test(before)) throw new Error(`${name} has no section for the settings: ${place}`);
+  if (!place.test(before))
+    throw new Error(`cannot write the settings to ${name}: no text of the file matches ${place}`);
   const after = before.replace(place, () => text);
   if (after !== before) await writeFile(path, after);
 }

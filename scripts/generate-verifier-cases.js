@@ -223,7 +223,7 @@ malformed(
 );
 malformed("a claim twice", withPayload(`{"sub":"other",${JSON.stringify(CLAIMS).slice(1)}`));
 malformed(
-  "a duplicate claim, once with escapes",
+  "a duplicate claim, one of the names with an escape",
   withPayload(String.raw`{"s\u0075b":"other",` + JSON.stringify(CLAIMS).slice(1)),
 );
 malformed("a duplicate member in a claim", withClaim("ext", '{"a":[{"b":1,"b":1}]}'));
@@ -253,8 +253,8 @@ for (const name of ["properties", "ext"]) {
     malformed(`${name} with ${depth} levels`, withClaim(name, `${'{"":'.repeat(depth)}0${"}".repeat(depth)}`));
 }
 malformed("lists with 2000 levels", withClaim("later", "[".repeat(2000) + "]".repeat(2000)));
-malformed("a session that expires more than an hour after its creation", withClaims({ exp: NOW + 3601 }));
-malformed("a session created more than an hour before its expiry", withClaims({ iat: NOW - 3001 }));
+malformed("a late exp that makes the lifetime longer than an hour", withClaims({ exp: NOW + 3601 }));
+malformed("an early iat that makes the lifetime longer than an hour", withClaims({ iat: NOW - 3001 }));
 for (const nbf of [NOW + 60, NOW - 60, "now", null]) malformed(`nbf ${JSON.stringify(nbf)}`, withClaims({ nbf }));
 
 const names = cases.map(({ name }) => name);

@@ -65,7 +65,7 @@ fail() {
 
 old=$(master) || fail "the Sentinel $1 does not answer"
 read -r old_host old_port <<<"$old" || true
-[ -n "${old_port-}" ] || fail "the Sentinel $1 knows no master $name"
+[ -n "${old_port-}" ] || fail "the Sentinel $1 has no master with the name $name"
 replication=$(ask_old INFO replication) || fail "the master $old_host:$old_port does not answer; Sentinel replaces this master automatically"
 grep -q '^role:master' <<<"$replication" || fail "$old_host:$old_port is not a master; another failover is in flight"
 grep -q 'state=online' <<<"$replication" || fail "the master $old_host:$old_port has no online replica"
@@ -89,7 +89,7 @@ fi
 
 new=$old
 while [ "$new" = "$old" ]; do
-  [ $SECONDS -lt $seconds ] || fail "Sentinel chose no new master within $seconds s; the pause ends automatically, and $old_host:$old_port continues"
+  [ $SECONDS -lt $seconds ] || fail "Sentinel chose no new master within $seconds s; the pause ends automatically, and $old_host:$old_port stays the master"
   sleep 0.1
   # Repeat the pause until Sentinel has chosen the new master. If the pause ended before the choice, the old master
   # could acknowledge changes that the failover loses.
@@ -97,13 +97,13 @@ while [ "$new" = "$old" ]; do
   new=$(master 2>/dev/null) || new=$old
   new=${new:-$old}
 done
-say "+switch-master: the master is ${new/ /:}"
+say "+switch-master: the new master is ${new/ /:}"
 
 # Make the old master a replica before the pause ends. Sentinel also sends REPLICAOF to the old master, but maybe only
 # after the pause. In that case, the old master would first run the paused changes, and then lose them.
 read -r new_host new_port <<<"$new"
 ask_old REPLICAOF "$new_host" "$new_port" >/dev/null ||
-  fail "$old_host:$old_port cannot become a replica: stop it, because it may accept changes that are lost"
+  fail "$old_host:$old_port cannot become a replica: stop this node, because it may accept changes that are lost later"
 ask_old CONFIG REWRITE >/dev/null 2>&1 || true
 ask_old CLIENT UNPAUSE >/dev/null
 say "done: $old_host:$old_port is now a replica of $new_host:$new_port"

@@ -91,9 +91,9 @@ function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
     type: "object",
     required: ["type", "value"],
     properties: {
-      type: { type: "string", description: "Type of the message, such as `google.rpc.ErrorInfo`." },
-      value: { type: "string", description: "The message in protobuf binary format, as base64 without padding." },
-      debug: { description: "The message as JSON, for people." },
+      type: { type: "string", description: "Type of the detail, such as `google.rpc.ErrorInfo`." },
+      value: { type: "string", description: "The detail in protobuf binary format, as base64 without padding." },
+      debug: { description: "The detail as JSON, for people." },
     },
   };
   const violation = {
@@ -106,7 +106,7 @@ function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
     required: ["code", "reason", "message", "field_violations"],
     properties: {
       code,
-      reason: { type: "string", description: "The reason, for programs. The reasons do not change." },
+      reason: { type: "string", description: "Stable reason of the error, for programs." },
       message,
       outcome: {
         type: "string",

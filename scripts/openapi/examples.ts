@@ -30,7 +30,8 @@ export function exampleOf(schema: JsonSchema): JsonSchema {
   };
   const chosen = choice.filter((name) => valueName(name) === "user_group_id");
   const names = [...required, ...chosen];
-  if (chosen.length === 0 && choice.length > 0) throw new Error(`scripts/openapi/examples.ts has none of ${choice}`);
+  if (chosen.length === 0 && choice.length > 0)
+    throw new Error(`scripts/openapi/examples.ts has no example for a choice without user_group_id: ${choice}`);
   return Object.fromEntries(
     names.map((name) => {
       const value = VALUES[valueName(name)];

@@ -79,7 +79,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
       required: ["reason", "message", "suspend_time"],
       properties: {
         reason: { type: "string", description: "Reason for operators. `EXPIRED` if `expire_time` has passed." },
-        message: { type: "string", description: "The message that the page shows." },
+        message: { type: "string", description: "The message that the page shows to viewers." },
         suspend_time: { type: "string", format: "date-time" },
         until: {
           type: "string",
@@ -178,7 +178,10 @@ export function restSchemas(components: Components, registry: Registry): RestSch
       properties: {
         active: { type: "boolean" },
         reason: { type: "string", description: "`USER_GROUP_SUSPENDED` if the group is suspended." },
-        suspension_message: { type: "string", description: "Message for the page if the group is suspended." },
+        suspension_message: {
+          type: "string",
+          description: "If the group is suspended: the message that the page shows to viewers.",
+        },
         sub: { type: "string", description: "Id of the group, chosen by the caller." },
         environment: { type: "string", description: "The environment: `NAME/TAG`, or `NAME` without a tag." },
         team_id: group.team_id,
@@ -248,7 +251,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
       get: operation("getUser", "usergroup.v1.UserGroupService/GetUserGroup", "read", {
         summary: "Get User",
         description:
-          "Returns a user group. If the group does not exist, creates the group, which requires the role `manage`. An existing group stays unchanged. But if the request contains `name` or `properties`, the response contains the values of the request instead of the stored values.\n\nThe fields can also be in a JSON body, which OpenAPI cannot describe for GET. If the query and the body contain the same field, the values must be equal.",
+          "Returns a user group. If the group does not exist, creates the group, which requires the role `manage`. The call does not change an existing group, even if the request contains `name` or `properties`. In this case, the response contains the values of the request instead of the stored values.\n\nThe fields can also be in a JSON body, which OpenAPI cannot describe for GET. If the query and the body contain the same field, the values must be equal.",
         parameters: groupFieldsOf(registry, GET).map(({ name, fieldKind }) => ({
           ...(fieldKind === "scalar" ? query(name, field(GET, name)) : jsonText(name)),
           ...(name === "user_group_id" && { required: true }),
@@ -320,7 +323,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
     }),
     "/healthz": probe("isAlive", "The process is running."),
     "/readyz": probe("isReady", "Redis answers reads, and the process is not shutting down.", {
-      mayFail: true,
+      failure: "Redis failed the requested check, or the process is shutting down.",
       parameters: [
         {
           name: "changes",
@@ -332,7 +335,9 @@ export function restPaths(components: Components, registry: Registry, schemas: R
         },
       ],
     }),
-    "/metrics": probe("metrics", "Metrics for Prometheus.", { mayFail: true }),
+    "/metrics": probe("metrics", "Metrics for Prometheus.", {
+      failure: "The metrics are incomplete, because a worker did not answer.",
+    }),
   };
 }
 
@@ -371,11 +376,11 @@ function published(
   };
 }
 
-/** Describes a text endpoint for operators. @param options `mayFail` is true if the endpoint can return 503 */
+/** Describes a text endpoint for operators. @param options `failure` describes the response 503, if there is one */
 function probe(
   operationId: string,
   summary: string,
-  { mayFail = false, parameters = [] }: { mayFail?: boolean; parameters?: readonly JsonSchema[] } = {},
+  { failure, parameters = [] }: { failure?: string; parameters?: readonly JsonSchema[] } = {},
 ): JsonSchema {
   const content = { "text/plain": { schema: { type: "string" } } };
   return {
@@ -390,7 +395,7 @@ function probe(
       responses: {
         200: { description: summary, content },
         404: { description: "Only `METRICS_PORT` serves this path." },
-        ...(mayFail && { 503: { description: "The service is not ready, or the state is unknown.", content } }),
+        ...(failure !== undefined && { 503: { description: failure, content } }),
       },
     },
   };

@@ -39,7 +39,7 @@ describeWithRedis("Sentinels", () => {
     const sentinels = await newSentinels();
     expect(await failOverByScript(sentinels.url, "another")).toMatchObject({
       code: 1,
-      output: expect.stringMatching(/knows no master another/),
+      output: expect.stringMatching(/has no master with the name another/),
     });
     const master = await sentinels.master();
     await Promise.all(sentinels.nodes.filter((node) => node !== master).map((node) => node.kill()));

@@ -32,7 +32,7 @@ async function getUnread(session: ClientHttp2Session, client: string, bytes: num
   return stream;
 }
 
-describe.each(RUNTIMES)("a port with unread responses, on %s,", (runtime) => {
+describe.each(RUNTIMES)("a port on %s", (runtime) => {
   // Only the budget for unread responses may end a response.
   const { port } = watchedPort(runtime, { proxy: PROXY, readTimeoutMs: 600_000 }, 512);
 
@@ -45,7 +45,7 @@ describe.each(RUNTIMES)("a port with unread responses, on %s,", (runtime) => {
     return session;
   }
 
-  it("answers every call of a client that reads on all streams of one connection", async () => {
+  it("answers 200 or more concurrent calls on one connection if the client reads the responses", async () => {
     const session = await open();
     // All responses together exceed the default limit of node:http2, 10 MB, but not the budget of the runtime.
     const streams = runtime === "node" ? 250 : 200;
@@ -61,7 +61,7 @@ describe.each(RUNTIMES)("a port with unread responses, on %s,", (runtime) => {
     session.destroy();
   });
 
-  it("answers other clients on the connection of a client that does not read", async () => {
+  it("answers a client that reads, even if another client on the same connection does not read", async () => {
     const session = await open();
     session.setLocalWindowSize(2 ** 30);
     for (let i = 0; i < 6; i++) await getUnread(session, NON_READER, 2_000_000);
@@ -71,7 +71,7 @@ describe.each(RUNTIMES)("a port with unread responses, on %s,", (runtime) => {
     session.destroy();
   });
 
-  it("finishes the calls in flight on the connection of a client that exceeds the budget", async () => {
+  it("completes the call of a client if another client on the connection exceeds the budget for unread responses", async () => {
     const session = await open();
     session.setLocalWindowSize(2 ** 30);
     const slow = await getUnread(session, READER, 1_000_000);
