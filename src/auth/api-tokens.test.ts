@@ -111,7 +111,7 @@ describe("IssuedTokens", () => {
   });
 
   it.each(["revoked", "missed", "deleted"] as const)(
-    "removes cached tokens if the revocation feed reports `%s`",
+    "removes the affected tokens from the cache after the revocation feed reports `%s`",
     async (how) => {
       const { issued, call } = open();
       await call("d", valid());
@@ -193,7 +193,7 @@ describe("IssuedTokens", () => {
 });
 
 describe("ApiTokens", () => {
-  it("finds tokens of the settings without the store, and does not read the store for a malformed token", async () => {
+  it("does not read the store for a token of the settings or for a malformed token", async () => {
     const { issued, reads } = open();
     const own = newApiToken(1);
     const tokens = new ApiTokens(issued);

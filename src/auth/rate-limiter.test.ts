@@ -80,7 +80,7 @@ describe("RateLimiter", () => {
     expect(counts).toHaveLength(1);
   });
 
-  it("adds its own uses to the last total of the counter while the counter fails", async () => {
+  it("while the counter fails, limits uses by the last total of the counter plus the later uses", async () => {
     const { limiter, counts } = open();
     limiter.take("a");
     await counts[0]?.answer({ total: 1, resetMs: 4000 });
@@ -97,7 +97,7 @@ describe("RateLimiter", () => {
     expect(takes(limiter, "a", 2)).toEqual([true, false]);
   });
 
-  it("limits the uses in each window without a shared counter", () => {
+  it("limits the uses in each window even without a shared counter", () => {
     const limiter = new RateLimiter({ limit: LIMIT, counter: undefined });
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
@@ -107,7 +107,7 @@ describe("RateLimiter", () => {
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
   });
 
-  it("evicts the key with the oldest window at the maximum number of keys", async () => {
+  it("evicts the key with the oldest window if the number of keys exceeds the maximum", async () => {
     const { limiter, counts } = open();
     takes(limiter, "a", 3);
     takeOthers(limiter, MAX_KEYS - 1);
@@ -119,7 +119,7 @@ describe("RateLimiter", () => {
     expect(limiter.take("a")).toBeDefined();
   });
 
-  it("evicts by the start of the window of a key, not by the first use of the key", () => {
+  it("evicts the key whose window started first, not the key that was used first", () => {
     const { limiter } = open();
     takes(limiter, "a", 3);
     vi.advanceTimersByTime(5000);

@@ -142,7 +142,7 @@ describe("a variable that is not a setting", () => {
     ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
     ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
     ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"],
-  ])("is reported if it resembles a setting: %s for %s", async (name, setting) => {
+  ])("is reported if its name resembles a setting: %s resembles %s", async (name, setting) => {
     expect(await misspelled(name)).toEqual([{ name, setting }]);
     expect(await misspelled(name, "")).toEqual([]);
   });
@@ -155,7 +155,7 @@ describe("a variable that is not a setting", () => {
     ...["OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "OTEL_PROPAGATORS"],
     ...["REDIS_PORT", "REDIS_PORT_6379_TCP", "REDIS_SERVICE_HOST", "PORT_8080_TCP", "npm_config_port", "GITHUB_TOKEN"],
     ...["USER_GROUP_TOKEN", "API_KEY", "API_TOKEN", "TOKEN", "DENO_JOBS", "LESS", "LS_COLORS", "_", "__proto__"],
-  ])("is not reported if another program reads it: %s", async (name) => {
+  ])("is not reported if its name may belong to another program: %s", async (name) => {
     expect(await misspelled(name)).toEqual([]);
   });
 
@@ -469,7 +469,7 @@ describe.each(Object.entries(BAD) as [Setting, readonly string[]][])("%s", (sett
   });
 });
 
-describe("the message of a fault", () => {
+describe("the error for invalid settings", () => {
   it("names every fault of one setting", async () => {
     expect(await faultsOf({ ...BESIDE.REDIS_URL, REDIS_URL: "redis-sentinel://user@h:0/x" })).toHaveLength(4);
   });
@@ -523,7 +523,7 @@ describe("the message of a fault", () => {
     }
   });
 
-  it("about missing TOKEN_KEYS contains the command that creates a key", async () => {
+  it("contains the command that creates a key if TOKEN_KEYS is missing", async () => {
     expect(await faultsOf({ REDIS_URL: "redis://h" })).toEqual([expect.stringContaining("openssl rand -base64 32")]);
   });
 
@@ -540,12 +540,12 @@ describe("a combination of settings that is insecure or incomplete", () => {
   const CASES: readonly (readonly [string, Environ, Setting])[] = [
     ["a real Redis without keys", { REDIS_URL: "redis://h" }, "TOKEN_KEYS"],
     [
-      "the same token for root and for an environment",
+      "an ADMIN_TOKEN that is also the token of an environment",
       { API_TOKENS: `acme=${TOKEN}`, ADMIN_TOKEN: TOKEN },
       "ADMIN_TOKEN",
     ],
     [
-      "the second token of root as the token of an environment",
+      "a second ADMIN_TOKEN that is also the token of an environment",
       { API_TOKENS: `acme=${TOKEN}`, ADMIN_TOKEN: `${TOKEN}-2,${TOKEN}` },
       "ADMIN_TOKEN",
     ],
@@ -588,7 +588,7 @@ describe("a combination of settings that is insecure or incomplete", () => {
       "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
     ],
     [
-      "the key of another certificate for the collector",
+      "a certificate for the collector with the key of another certificate",
       { OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: CERT, OTEL_EXPORTER_OTLP_CLIENT_KEY: OTHER_CERT_KEY },
       "OTEL_EXPORTER_OTLP_CLIENT_KEY",
     ],
@@ -607,7 +607,11 @@ describe("a combination of settings that is insecure or incomplete", () => {
       },
       "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
     ],
-    ["CA certificates of clients without a key", { TLS_CLIENT_CA_FILE: CERT, TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
+    [
+      "CA certificates for clients and a server certificate without its key",
+      { TLS_CLIENT_CA_FILE: CERT, TLS_CERT_FILE: CERT },
+      "TLS_KEY_FILE",
+    ],
   ];
   it.each(CASES)("is rejected: %s", async (_name, environ, setting) => {
     const faults = await faultsOf(environ);
@@ -660,7 +664,7 @@ describe("a secret in a file", () => {
   ];
 
   it.each<[string, string]>([
-    ["in the form of the environment variable", `a:${KEY},b:${OTHER_KEY}`],
+    ["in the format of the environment variable", `a:${KEY},b:${OTHER_KEY}`],
     ["with a line break at the end", `a:${KEY}, b:${OTHER_KEY}\n`],
     ["with one entry per line", `a:${KEY}\nb:${OTHER_KEY}\n\n`],
     ["with commas and the line breaks of Windows", `a:${KEY},\r\nb:${OTHER_KEY}\r\n`],
@@ -671,7 +675,7 @@ describe("a secret in a file", () => {
     expect(config.files).toEqual([{ setting: "TOKEN_KEYS_FILE", path, text }]);
   });
 
-  it("is parsed even if it has 40,000 entries or 200,000 line breaks", async () => {
+  it("with 40,000 entries or 200,000 line breaks does not crash or block the parser", async () => {
     const entries = Array.from({ length: 40_000 }, (_, i) => `a=${String(i).padStart(20, "0")}`);
     const config = await loadConfig({ API_TOKENS_FILE: file("many", entries.join("\n")) });
     expect(config.apiTokens).toHaveLength(entries.length);

@@ -245,7 +245,7 @@ export function headers(text: string): { readonly [name: string]: string } {
       } catch {
         // The value has an invalid percent-encoding. The error below reports this.
       }
-      throw new SettingError("must be NAME=VALUE in ASCII; write a comma and a % as %XX");
+      throw new SettingError("must be NAME=VALUE in ASCII; in VALUE, write %2C for a comma and %25 for a %");
     }),
   );
 }

@@ -28,7 +28,7 @@ export const SETTINGS = {
   REDIS_PASSWORD_FILE: [
     "redisPassword",
     optional(parse.password),
-    "file with the Redis password. If set, `REDIS_URL` must have no password: `redis://USER@HOST:PORT/DB`",
+    "file with the Redis password. With this file, `REDIS_URL` must have no password: `redis://USER@HOST:PORT/DB`",
   ],
   REDIS_CA_FILE: [
     "redisCa",
@@ -174,7 +174,7 @@ export const SETTINGS = {
   REDIS_TIMEOUT: [
     "redisTimeoutMs",
     duration(10, MAX_STORE_CALL_MS),
-    "timeout of a Redis call. Redis does not commit a change after the timeout of its call",
+    "timeout of a Redis call. After this timeout, Redis never commits the change of the call",
     "1s",
   ],
   // OpenTelemetry itself reads these variables. They are in this table, so that the service validates them, the README

@@ -103,7 +103,7 @@ describe("a network", () => {
     expect(parseNetwork(text)).toBeDefined();
   });
 
-  it("may be an IPv4 network in IPv6 notation", () => {
+  it("written as ::ffff:10.0.0.0/104 contains the address 10.1.2.3", () => {
     expect(from("10.1.2.3", "203.0.113.5", networks("::ffff:10.0.0.0/104"))).toBe("203.0.113.5");
   });
 

@@ -20,7 +20,7 @@ describe("the name of an environment", () => {
     ...[".", "..", "./Customer", "../Testing", ".acme"],
   ])("may not be %j", (text) => expect(parseEnvironmentName(text)).toBeUndefined());
 
-  it("and its tag form a path that no other name and tag form", () => {
+  it("and its tag form a unique path", () => {
     const texts = ["a", "a/Customer", "a/Testing", "a.Customer", "aCustomer", "A"];
     const paths = texts.map((text) => environmentPath(parseEnvironmentName(text) ?? { name: "", tag: undefined }));
     expect(new Set(paths).size).toBe(texts.length);

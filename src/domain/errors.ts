@@ -107,7 +107,7 @@ export class TooManyEndedViewers extends failure("ResourceExhausted", "TOO_MANY_
 }) {}
 
 export class PublicUrlMissing extends failure("FailedPrecondition", "PUBLIC_URL_MISSING", {
-  text: "viewer sessions contain the public URL of this service: set PUBLIC_URL",
+  text: "PUBLIC_URL is not set, so the service cannot create or check viewer sessions: set PUBLIC_URL",
 }) {}
 
 export class SigningKeysChanged extends failure("Aborted", "SIGNING_KEYS_CHANGED", {
@@ -133,7 +133,7 @@ export class EtagMismatch extends failure("Aborted", "ETAG_MISMATCH", {
 
 /** A rotation was retried, but the token that the first call created has been replaced. */
 export class TokenReplaced extends failure("Aborted", "TOKEN_REPLACED", {
-  text: "the token of this request was replaced in the meantime; GetUserGroup returns the current token",
+  text: "the token that the first call with this request id created was replaced later; GetUserGroup returns the current token",
 }) {}
 
 export class RequestIdReused extends failure("InvalidArgument", "REQUEST_ID_REUSED", {
@@ -151,7 +151,7 @@ export class EnvironmentNotFound extends failure("NotFound", "ENVIRONMENT_NOT_FO
 }) {}
 
 export class EnvironmentExists extends failure("AlreadyExists", "ENVIRONMENT_EXISTS", {
-  text: "an environment with this name and tag already exists; use it, or choose another name or tag",
+  text: "an environment with this name and tag already exists; use this environment, or choose another name or tag",
 }) {}
 
 export class EnvironmentNotEmpty extends failure("FailedPrecondition", "ENVIRONMENT_NOT_EMPTY", {
@@ -176,7 +176,7 @@ export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
 }) {}
 
 export class ApiTokenOutlivesCaller extends failure("PermissionDenied", "API_TOKEN_OUTLIVES_CALLER", {
-  text: "the API token to rotate expires later than the API token of the caller; call with an API token that expires no earlier than the API token to rotate, or revoke the API token to rotate",
+  text: "the API token to rotate expires later than the API token of the caller; call with an API token that expires at the same time or later, or revoke the API token to rotate",
 }) {}
 
 export class WebhookNotFound extends failure("NotFound", "WEBHOOK_NOT_FOUND", {
@@ -246,7 +246,7 @@ const STORE_FAULTS = {
   master_down: "Redis is a replica that has lost its master (MASTERDOWN)",
   data_replaced:
     "Redis does not contain the expected data: restore the data, or accept the data in Redis with ugs store accept",
-  denied: "the Redis user lacks a right (NOPERM)",
+  denied: "the Redis user lacks a permission (NOPERM)",
   refused: "Redis refused a command",
 } as const;
 

@@ -30,7 +30,7 @@ describe("a user group token", () => {
     expect(isMalformedUserGroupToken(token)).toBe(false);
   });
 
-  it("differs each time, and uses all 62 characters", () => {
+  it("is different each time, and can contain each of the 62 letters and digits", () => {
     const bodies = Array.from({ length: 2000 }, () => newUserGroupToken().slice(4, 36));
     expect(new Set(bodies).size).toBe(2000);
     expect([...new Set(bodies.join(""))].sort().join("")).toBe(BASE62);
@@ -57,7 +57,7 @@ describe("a user group token", () => {
   );
 
   it.each(["", "abc", "UGT_x", ` ${newUserGroupToken()}`, "0123-imported-token"])(
-    "is not malformed if the text %j begins with neither ugt_ nor ugk_",
+    "is not malformed if the text begins with neither ugt_ nor ugk_: %j",
     (text) => expect(isMalformedUserGroupToken(text)).toBe(false),
   );
 
@@ -92,7 +92,7 @@ describe("a packed token", () => {
     ...["0", "z", "Z", "A"].map((character) => intact(character.repeat(32))),
     intact("0123456789ABCDEFGHIJKLMNOPQRSTUV"),
     ...Array.from({ length: 20 }, newUserGroupToken),
-  ])("of %s has 24 bytes, and unpackToken returns the same token", (token) => {
+  ])("of %s has 24 bytes, and unpackToken returns the original token", (token) => {
     const packed = packToken(token);
     expect(packed).toHaveLength(PACKED_TOKEN_BYTES);
     expect(PACKED_TOKEN_BYTES).toBe(24);

@@ -20,7 +20,7 @@ describe("an address", () => {
     expect(isAllowedAddress(address, [])).toBe(false);
   });
 
-  it("is allowed if WEBHOOK_ALLOW contains its network", () => {
+  it("is allowed if it is public, or if WEBHOOK_ALLOW contains its network", () => {
     const allowed = networks("10.20.0.0/16", "fd00::/8");
     const of = (address: string) => isAllowedAddress(address, allowed);
     expect([of("10.20.1.1"), of("::ffff:10.20.1.1"), of("fd12::1"), of("8.8.8.8")]).toEqual([true, true, true, true]);
