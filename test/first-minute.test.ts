@@ -48,7 +48,7 @@ describe.each(RUNTIMES)("the service on %s, started in a terminal,", (runtime) =
   it("prints its URL and a command to try, and exits on Ctrl-C", async () => {
     const session = terminal(COMMANDS[runtime]);
     const command = await waitFor("the service prints a command", () => /^curl .*\n/m.exec(session.screen())?.[0]);
-    const url = /^Serving on (http:\/\/127\.0\.0\.1:\d+)\. Ctrl-C stops it\.$/m.exec(session.screen())?.[1];
+    const url = /^Serving on (http:\/\/127\.0\.0\.1:\d+)\. Ctrl-C stops the service\.$/m.exec(session.screen())?.[1];
     expect(command).toContain(`'${url}/api/user`);
     const made = [...session.screen().matchAll(/^ {2}(dev\/\w+) +(ugk_\w+)$/gm)];
     expect(made.map(([, environment]) => environment)).toEqual(["dev/Customer", "dev/Testing"]);

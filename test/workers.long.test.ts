@@ -153,7 +153,7 @@ describeWithRedis("several workers on Deno", () => {
     expect(await failing.exited()).toBe(1);
     const lines = failing.output().split("\n");
     expect(lines.filter((line) => line.startsWith("WORKERS above 1"))).toEqual([
-      expect.stringMatching(/start it with --allow-run=\/.*deno/),
+      expect.stringMatching(/start the service with --allow-run=\/.*deno/),
     ]);
     expect(failing.output()).not.toMatch(/\n\s+at /);
   });

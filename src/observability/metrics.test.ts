@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { DURATION_BUCKETS } from "./history.ts";
 import { ArrayHistogram, Metrics } from "./metrics.ts";
 
-it("prom-client accepts a metric that is an object with only a name and `get`, which `register` needs", async () => {
+it("prom-client accepts an object with only `name` and `get` as a metric, as `register` in metrics.ts requires", async () => {
   const registry = new Registry();
   const metric = { name: "n", help: "some help", type: "gauge", values: [{ labels: { a: "b" }, value: 1 }] };
   registry.registerMetric({ name: "n", get: async () => metric } as never);

@@ -67,7 +67,7 @@ describe("a request that breaks a rule", () => {
       "must contain only visible ASCII characters and no spaces",
     ],
   ] as const)(
-    "is refused with an error that names and describes the field: case %#",
+    "is refused with an error that names the field and the broken rule: case %#",
     async (method, init, field, description) => {
       const error = await refusal(method, init);
       expect(error).toBeInstanceOf(ConnectError);
@@ -81,7 +81,7 @@ describe("a request that breaks a rule", () => {
   );
 });
 
-it("refuses a call without authorization before it validates the request", async () => {
+it("refuses a call without authorization before the validation of the request", async () => {
   const error = await refusal(getUserGroup, { userGroupId: "" }, false);
   expect([error?.code, error?.rawMessage]).toEqual([Code.Internal, "the call was not authorized"]);
 });

@@ -238,7 +238,7 @@ function timesPlain(desc: DescMessage): number {
 
 describe("the plain-text check", () => {
   it.each(RULE_CASES.map((rules, i) => [rules[0], rules, i] as const))(
-    "accepts only valid messages, and no message with an unsupported rule: %s",
+    "accepts only valid messages, or no message if the check does not support the rule: %s",
     (_name, rules, i) => {
       const times = timesPlain(messageType(`Case${i}`));
       if (NEVER_PLAIN.includes(rules)) expect(times).toBe(0);
@@ -249,7 +249,7 @@ describe("the plain-text check", () => {
   it.each([
     ["a CEL rule of the whole message", "WithCel"],
     ["a oneof rule of the whole message", "WithMessageOneof"],
-    ["a oneof with a rule of a later version", "WithUnknownOneof"],
+    ["a oneof with a rule of a later version of protovalidate", "WithUnknownOneof"],
   ])("accepts no message with %s", (_name, message) => {
     expect(timesPlain(messageType(message))).toBe(0);
   });

@@ -99,7 +99,7 @@ export function refusedError(
     case "content-encoding":
       return unsupportedType(`the Content-Encoding must be one of ${refusal.accepted.join(", ")}`);
     case "message-too-large": {
-      const text = `the request is larger than ${refusal.maxBytes} bytes; send a smaller one`;
+      const text = `the request is larger than ${refusal.maxBytes} bytes; send a smaller request`;
       return callError(Code.ResourceExhausted, text, { reason: "MESSAGE_TOO_LARGE" });
     }
     case "malformed-compression":

@@ -48,7 +48,7 @@ export function addGauges(
   });
   metrics.gauge({
     name: "ugs_token_key_workers",
-    help: "Number of workers that have a key of TOKEN_KEYS. The label use is encrypt if they encrypt and decrypt with the key, decrypt if they only decrypt",
+    help: "Number of workers that have a key of TOKEN_KEYS. Label use: encrypt if the workers encrypt and decrypt with the key, decrypt if the workers only decrypt",
     ofWorkers: "sum",
     read: () =>
       cipher.ring.map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),

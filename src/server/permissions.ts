@@ -44,7 +44,7 @@ export async function requireRunPermission(): Promise<void> {
   const command = process.execPath;
   if (await isGranted({ name: "run", command })) return;
   throw new NotAllowed(
-    `WORKERS above 1 needs the permission to run Deno: start it with --allow-run=${command}. npm run start:deno does so if WORKERS is set`,
+    `WORKERS above 1 needs the permission to run Deno: start the service with --allow-run=${command}. If WORKERS is set, npm run start:deno adds this flag`,
   );
 }
 

@@ -75,7 +75,7 @@ export class RedisState {
   async check(): Promise<void> {
     const { client, config, identity, logger } = this.#deps;
     if (!identity) return;
-    await this.#unlessAway(this.#check(identity), "the layout of its data and TOKEN_KEYS");
+    await this.#unlessAway(this.#check(identity), "the data layout and TOKEN_KEYS");
     // Wait until the check is done, because the service must not use data with another layout or other keys. In a
     // Cluster, do not wait, because one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
@@ -250,7 +250,7 @@ export class RedisState {
       if (!(error instanceof StoreUnavailable)) throw error;
       logger.warn(
         errorFields(error),
-        `Redis did not answer the check of ${what}: the check is repeated when Redis answers`,
+        `Redis did not answer the check of ${what}: the service repeats the check when Redis answers`,
       );
       this.#isFailing = true;
       this.#later();

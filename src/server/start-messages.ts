@@ -32,7 +32,7 @@ export function announce({ logger, logUnredacted, print }: Log, listening: Liste
   if (print && (example !== undefined || logger.isLevelEnabled("info"))) {
     const processes = workers === undefined ? "" : ` with ${workers} workers`;
     const operations = metricsUrl === undefined ? "" : `Health and metrics are on ${metricsUrl}\n`;
-    print(`\nServing on ${url}${processes}. Ctrl-C stops it.\n${operations}\n`);
+    print(`\nServing on ${url}${processes}. Ctrl-C stops the service.\n${operations}\n`);
     if (example === undefined) return;
     const width = Math.max(...tokens.map(([environment]) => environment.length));
     const rows = tokens.map(([environment, token]) => `  ${environment.padEnd(width)}  ${token}\n`);

@@ -30,7 +30,7 @@ it("a retired key is published until its last session has expired", () => {
   expect(KEPT_MS).toBeGreaterThanOrEqual(3_600_000 + 300_000);
 });
 
-it("the first key is active before its active time, because the clock of the process may be slow", () => {
+it("before all active times, the first key is active, because the clock of the process may be slow", () => {
   expect(shown([key("a", NOW + 5000), key("b", NOW + LIFETIME_MS)])).toEqual([
     ["a", "active"],
     ["b", "standby"],

@@ -117,7 +117,7 @@ describe("a forged session", () => {
   const header = () => ({ alg: "ES256", typ: "viewer+jwt", kid: KID });
   const signature = "A".repeat(86);
 
-  it("is rejected with no algorithm, another algorithm, or the public key as an HMAC secret", async () => {
+  it("is rejected if its algorithm is none, or is HS256 with the public key as the secret", async () => {
     const { publicKey } = await generateKeyPair("ES256", { extractable: true });
     const spki = await exportSPKI(publicKey);
     const none = { ...header(), alg: "none" };
@@ -135,7 +135,7 @@ describe("a forged session", () => {
     }
   });
 
-  it("is rejected with an unknown key, the signature of another key, or a changed claim", async () => {
+  it("is rejected if it has an unknown key, a signature by another key, or a changed claim", async () => {
     const other = jwkOf(await newKeyPair());
     expect(await refusalOf(verify(await signSession(CLAIMS, { kid: newKeyId(), key: other })))).toBe("unknownKey");
     expect(await refusalOf(verify(await signSession(CLAIMS, { kid: KID, key: other })))).toBe("signature");
@@ -144,7 +144,7 @@ describe("a forged session", () => {
     expect(await refusalOf(verify(changed))).toBe("signature");
   });
 
-  it("is rejected for another environment before its signature is verified", async () => {
+  it("of another environment is rejected before the verifier looks up the key", async () => {
     const iss = issuerOf("https://groups.example.com", "acme/Testing");
     let isAsked = false;
     const keyOf = async () => {
@@ -171,7 +171,7 @@ describe("the second valid ECDSA signature of a session", () => {
 });
 
 describe("the cache of verified sessions", () => {
-  it("accepts a session without a second signature check while its key exists", async () => {
+  it("returns a cached session only while the key of the session exists", async () => {
     const verifier = new SessionVerifier();
     const session = await sign();
     await verify(session, { verifier });

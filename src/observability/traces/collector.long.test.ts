@@ -60,7 +60,7 @@ it("waits at the shutdown for the response to a request in flight", async () => 
   expect(lost).toEqual({});
 });
 
-it.each([429, 503])("retries after status %i at the time in Retry-After", async (status) => {
+it.each([429, 503])("sends the spans again after status %i with a Retry-After of a second", async (status) => {
   const collector = await newCollector((request) =>
     request === 1 ? { status, headers: { "retry-after": "1" } } : { status: 200 },
   );

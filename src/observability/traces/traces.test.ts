@@ -154,7 +154,7 @@ describe("a traceparent", () => {
     await traces.close();
   });
 
-  it("does not make the spans exceed the rate limit, which is lower for unauthenticated clients", async () => {
+  it("does not bypass the rate limit of spans, which is lower for unauthenticated clients", async () => {
     const { traces, lost } = await newTraces();
     const sampled = (start: CallStart, calls: number) =>
       Array.from({ length: calls }, () => traces.begin({ ...start, traceparent: SAMPLED })).filter(Boolean).length;

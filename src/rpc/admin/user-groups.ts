@@ -179,7 +179,7 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
   const { mode, userGroups, replaceNewerTokens, previousTokenTtl, validateOnly } = request;
   const time = timeOf(request.snapshotTime);
   if (time === undefined && userGroups.some(({ token }) => token !== undefined)) {
-    throw invalidField("snapshot_time", "is required with tokens: the time when the groups were exported");
+    throw invalidField("snapshot_time", "is required if the request contains tokens: set the time of the export");
   }
   if (time !== undefined && time > Date.now() + CLOCK_SLACK_MS) {
     throw invalidField("snapshot_time", "must not be in the future");

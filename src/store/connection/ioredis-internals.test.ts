@@ -25,7 +25,7 @@ describe("the private parts of ioredis:", () => {
     expect(redis.commandQueue.length).toBe(0);
   });
 
-  it("`redis.stream` is the socket after the event `connect`, and its `write` gets each command as one string (sockets.ts)", async () => {
+  it("`redis.stream` is the socket after the event `connect`, and its `write` receives each command in one call (sockets.ts)", async () => {
     const server = await fakeRedis();
     const written: unknown[][] = [];
     const redis = opens(server);

@@ -93,7 +93,7 @@ export function configurationFault(
   if (error instanceof StoreMisconfigured) return error;
   if (isAnswerTo("select", error)) {
     return new StoreMisconfigured(
-      `Redis refuses database ${db} (${error.message}); set another one at the end of REDIS_URL`,
+      `Redis refuses database ${db} (${error.message}); set another database at the end of REDIS_URL`,
     );
   }
   if (!isAnswerTo("auth", error) && !isPasswordRefusal(error)) return undefined;

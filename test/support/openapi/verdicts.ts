@@ -16,7 +16,7 @@ const FAULT_OF_FORM = /VALIDATION_FAILED|MALFORMED_REQUEST/;
  * fields.
  */
 const BEYOND_SCHEMA = [
-  /^snapshot_time: is required with tokens: the time when the groups were exported$/,
+  /^snapshot_time: is required if the request contains tokens: set the time of the export$/,
   /^snapshot_time: must not be in the future$/,
   /^display_name: must not be empty$/,
   /^token: must be an API token; use LookupUserGroupToken for a user group token$/,

@@ -127,7 +127,8 @@ function streamsOf(redis: Redis) {
     xlen: (key: string) => redis.llen(key),
     async xadd(key: string, id: string, ...fields: string[]) {
       const last = await redis.lindex(key, -1);
-      if (last && versionOf(id) <= versionOf(last)) throw new Error("ERR the id is not above the last of the stream");
+      if (last && versionOf(id) <= versionOf(last))
+        throw new Error("ERR the id is not above the last id of the stream");
       await redis.rpush(key, `${id} ${JSON.stringify(fields)}`);
       return id;
     },
