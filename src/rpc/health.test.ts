@@ -17,7 +17,7 @@ function open(ready: readonly ReadyKind[] = ["reads", "changes"]) {
   return { health, shutdown, context: { signal: shutdown.signal } as HandlerContext };
 }
 
-it("reports the health of reads for every service, and the health of changes for the name `changes`", async () => {
+it("reports for every service whether Redis answers reads, and for the name `changes` whether Redis accepts changes", async () => {
   const { health } = open(["reads"]);
   for (const name of ["", "a.Service"]) expect(await health.check(of(name))).toEqual({ status: Status.SERVING });
   expect(await health.check(of("changes"))).toEqual({ status: Status.NOT_SERVING });

@@ -41,7 +41,7 @@ export function openWebhooks(
       attempted: (outcome) => metrics.webhookAttempts.inc({ outcome }),
       unreadable(environment, id) {
         const text =
-          "the secret of a webhook cannot be decrypted: add its key to TOKEN_KEYS, or run ugs webhook rotate-secret";
+          "the secret of a webhook cannot be decrypted: add the key that encrypted the secret to TOKEN_KEYS, or run ugs webhook rotate-secret";
         logger.warn(fieldsOf(environment, id), text);
       },
       unreadableApiToken(environment, id) {

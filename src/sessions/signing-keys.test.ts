@@ -91,7 +91,7 @@ it("SigningKeys signs with the keys of another worker if both workers change the
   expect((await keys.signing(ENVIRONMENT)).kid).toBe(others[0]?.kid);
 });
 
-it("SigningKeys does not cache environments without keys, so new keys appear at once and guesses evict no keys", async () => {
+it("SigningKeys does not cache environments without keys, so new keys appear at once, and requests for unknown environments evict no keys", async () => {
   const absent = store.set;
   const late = { name: "late", tag: undefined };
   expect(await keys.published(late, unlimited)).toEqual([]);
@@ -117,7 +117,7 @@ it("SigningKeys does not read keys for refused callers, and shares one read amon
   expect(await keys.published(ENVIRONMENT, refuse)).toHaveLength(2);
 });
 
-it("SigningKeys signs even if a concurrent call of `published` never finds its environment", async () => {
+it("SigningKeys signs even if a concurrent call of `published` never finds the environment", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   lookUp = () => new Promise(() => {});
   void keys.published({ name: ENVIRONMENT.name, tag: ENVIRONMENT.tag }, unlimited);

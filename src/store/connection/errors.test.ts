@@ -81,7 +81,7 @@ describe("an error", () => {
   ])("%s proves that nothing was changed: %s", (text, nothing) => expect(changedNothing(refusal(text))).toBe(nothing));
 });
 
-it("KeysMoving counts as not sent, and makes the call wait", () => {
+it("KeysMoving means that the command was not sent, and that the call must wait", () => {
   expect(new KeysMoving()).toBeInstanceOf(NotSent);
   expect(redirectionOf(new KeysMoving())).toEqual({ kind: "wait" });
   expect(redirectionOf(new NotSent("TRYAGAIN"))).toBeUndefined();

@@ -38,7 +38,7 @@ export async function durabilityWarnings(client: StoreClient, minReplicas: numbe
 export async function memoryAdvice(client: StoreClient): Promise<string | undefined> {
   const settings = await client.each("info", (redis) => settingOf(redis, "hash-max-listpack-value"));
   if (!settings.includes("64")) return undefined;
-  return "Redis' hash-max-listpack-value is 64: with 1024, user groups whose mapping or properties exceed 64 bytes need a third less memory";
+  return "Redis' hash-max-listpack-value is 64: set it to 1024, so that user groups whose mapping or properties exceed 64 bytes need a third less memory";
 }
 
 async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> {
