@@ -7,7 +7,7 @@ import { timeText } from "../../../operator/src/times.ts";
 import { countText } from "../../../operator/src/words.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField, requireChanges, TextField, useFields } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
@@ -18,10 +18,7 @@ import { go, hrefOf, type Params } from "../routes.ts";
 import { signOut, useSession } from "../session/session.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
 
-interface Acting {
-  readonly apiToken: ApiToken;
-  readonly again: () => void;
-}
+type Acting = { readonly apiToken: ApiToken };
 
 /** Shows an API token, and the forms that change the token. */
 export function ApiTokenPage({ params }: { readonly params: Params }) {
@@ -29,9 +26,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
   const { admin, caller, environment, env } = useSession();
   // The API has no call that reads one API token by its id, so the page reads all API tokens.
   const answer = useAnswer(`token ${id}`, (signal) => readApiTokens(admin, { environment }, signal));
-  const { again } = answer;
   const apiToken = answer.value?.find((each) => each.id === id);
-  const acting = apiToken && { apiToken, again };
   return (
     <Page
       title="API token"
@@ -43,20 +38,20 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
         </Links>
       }
       actions={
-        acting && (
+        apiToken && (
           <>
             <DialogButton label="Edit" icon={Pencil}>
-              {(close) => <Update {...acting} onClose={close} />}
+              <Update apiToken={apiToken} />
             </DialogButton>
             <DialogButton label="Rotate" icon={RefreshCw}>
-              {(close) => <Rotate {...acting} onClose={close} />}
+              <Rotate apiToken={apiToken} />
             </DialogButton>
-            <Revoke {...acting} />
+            <Revoke apiToken={apiToken} />
           </>
         )
       }
     >
-      <FailureBox error={answer.error} again={again} />
+      <FailureBox error={answer.error} again={answer.again} />
       {!answer.value && answer.isBusy && <Skeleton />}
       {answer.value && !apiToken && (
         <p class="note">
@@ -64,7 +59,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
           defined in the setting API_TOKENS.
         </p>
       )}
-      {acting && (
+      {apiToken && (
         <>
           {id === caller.apiTokenId && (
             <p class="note">
@@ -72,7 +67,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
             </p>
           )}
           <section class="card">
-            <MessageFacts schema={ApiTokenSchema} message={acting.apiToken} />
+            <MessageFacts schema={ApiTokenSchema} message={apiToken} />
             <CommandLine command="token list" env={env} />
           </section>
         </>
@@ -83,7 +78,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
 
 const NEVER = "never";
 
-function Update({ apiToken, again, onClose }: Acting & Closable) {
+function Update({ apiToken }: Acting) {
   const { admin, environment, env } = useSession();
   const { id } = apiToken;
   const stored = { name: apiToken.displayName, expires: timeText(apiToken.expireTime) ?? NEVER };
@@ -101,7 +96,6 @@ function Update({ apiToken, again, onClose }: Acting & Closable) {
       expireTime: isEndless ? undefined : timeIn("Expires", expires, 1),
       updateMask: { paths: [...(isRenamed ? ["display_name"] : []), ...(isMoved ? ["expire_time"] : [])] },
     });
-    again();
     return `Saved the API token ${id}.`;
   };
   const options = {
@@ -120,7 +114,6 @@ function Update({ apiToken, again, onClose }: Acting & Closable) {
       }}
       isUnsaved={changed.length > 0}
       onConfirm={update}
-      onClose={onClose}
     >
       <TextField label="Name" {...field("name")} />
       <TextField
@@ -132,7 +125,7 @@ function Update({ apiToken, again, onClose }: Acting & Closable) {
   );
 }
 
-function Rotate({ apiToken: { id }, again, onClose }: Acting & Closable) {
+function Rotate({ apiToken: { id } }: Acting) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const rotate = async (previousTokenTtl: Duration) => {
@@ -142,7 +135,6 @@ function Rotate({ apiToken: { id }, again, onClose }: Acting & Closable) {
       token,
       lost: "The service does not store the secret. If you lose the secret, rotate the API token again.",
     });
-    again();
     return `Rotated the API token ${id}. The new secret is shown only once.`;
   };
   return (
@@ -154,7 +146,6 @@ function Rotate({ apiToken: { id }, again, onClose }: Acting & Closable) {
       command="token rotate"
       env={env}
       onRotate={rotate}
-      onClose={onClose}
     />
   );
 }

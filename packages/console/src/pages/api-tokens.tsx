@@ -48,7 +48,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
     go(hrefOf("tokens", { env, order, role, ...changed }), true);
   const create = (
     <DialogButton label="New API token" icon={Plus} look="main">
-      {(close) => <CreateApiToken onMade={again} onClose={close} />}
+      <CreateApiToken />
     </DialogButton>
   );
   return (
@@ -96,7 +96,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
 }
 
 /** Creates an API token in a dialog. */
-export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => void; readonly onClose: () => void }) {
+export function CreateApiToken() {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const { values, field } = useFields({ name: "", role: "manage", expires: "" });
@@ -115,7 +115,6 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
       token,
       lost: `The service does not store the secret. If you lose the secret, rotate the API token ${apiToken?.id}.`,
     });
-    onMade();
     return `Created the API token ${name}. The secret is shown only once.`;
   };
   return (
@@ -125,7 +124,6 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
       command={{ command: "token create", options: { name: name || "NAME", role, expires: expires.trim() }, env }}
       isUnsaved={name !== ""}
       onConfirm={create}
-      onClose={onClose}
     >
       <TextField label="Name" hint="A name for people, such as the name of the back end." {...field("name")} />
       <SelectField

@@ -4,9 +4,9 @@ import { GetEnvironmentResponseSchema } from "../../../../gen/usergroup/admin/v1
 import { type Environment, EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { countText } from "../../../operator/src/words.ts";
-import { useAnswer, useList } from "../parts/calls.ts";
+import { readAgain, useAnswer, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
+import { ChangeDialog, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField } from "../parts/field.tsx";
 import { announce } from "../parts/live.tsx";
@@ -35,7 +35,7 @@ function All() {
   });
   const create = (
     <DialogButton label="New environment" icon={Plus} look="main">
-      {(close) => <CreateEnvironment onDone={list.again} onClose={close} />}
+      <CreateEnvironment />
     </DialogButton>
   );
   return (
@@ -70,7 +70,7 @@ function All() {
                     </>
                   }
                 >
-                  {(close) => <Delete environment={environment} again={list.again} onClose={close} />}
+                  <Delete environment={environment} />
                 </DialogButton>
               ),
             },
@@ -101,21 +101,22 @@ function Own() {
   );
 }
 
-function Delete({
-  environment: { name, tag },
-  again,
-  onClose,
-}: { readonly environment: Environment; readonly again: () => void } & Closable) {
+function Delete({ environment: { name, tag } }: { readonly environment: Environment }) {
   const { admin } = useSession();
   const [force, setForce] = useState(false);
   const id = formatEnvironmentName({ name, tag });
   /** Each call deletes a limited number of user groups, so the call is repeated until the environment is deleted. */
   const deleteAll = async () => {
-    for (;;) {
-      const request = { environment: { name, tag }, force };
-      const { done, remainingUserGroups } = await admin.deleteEnvironment(request);
-      if (done) return `Deleted the environment ${id}.`;
-      announce(`${countText(remainingUserGroups, "user group")} left to delete`);
+    try {
+      for (;;) {
+        const request = { environment: { name, tag }, force };
+        const { done, remainingUserGroups } = await admin.deleteEnvironment(request);
+        if (done) return `Deleted the environment ${id}.`;
+        announce(`${countText(remainingUserGroups, "user group")} left to delete`);
+      }
+    } catch (error) {
+      void readAgain();
+      throw error;
     }
   };
   return (
@@ -126,10 +127,6 @@ function Delete({
       button="Delete it"
       command={{ command: "env delete", options: { force }, args: [id] }}
       onConfirm={deleteAll}
-      onClose={() => {
-        onClose();
-        again();
-      }}
     >
       <CheckField label="Also delete the user groups of the environment" value={force} onValue={setForce} />
     </ChangeDialog>

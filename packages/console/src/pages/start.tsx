@@ -81,7 +81,7 @@ export function StartPage() {
             </p>
             {isRoot && (
               <DialogButton label="New environment" icon={Plus}>
-                {(close) => <CreateEnvironment onDone={(name) => go(hrefOf("start", { env: name }))} onClose={close} />}
+                <CreateEnvironment onDone={(name) => go(hrefOf("start", { env: name }))} />
               </DialogButton>
             )}
           </Step>
@@ -102,7 +102,7 @@ export function StartPage() {
                   read the token from the environment variable <code>API_TOKEN</code>.
                 </p>
                 <DialogButton label="New API token" icon={Plus}>
-                  {(close) => <CreateApiToken onMade={() => {}} onClose={close} />}
+                  <CreateApiToken />
                 </DialogButton>
               </Step>
               <Step
@@ -141,7 +141,7 @@ export function StartPage() {
                   <a href={hrefOf("webhook", { env, id: value.webhook })}>Send a test</a>
                 ) : (
                   <DialogButton label="New webhook" icon={Plus}>
-                    {(close) => <CreateWebhook onDone={() => {}} onClose={close} />}
+                    <CreateWebhook />
                   </DialogButton>
                 )}
               </Step>

@@ -5,10 +5,10 @@ import { useRef, useState } from "preact/hooks";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { timeIn } from "../../../operator/src/input.ts";
 import { durationText } from "../../../operator/src/times.ts";
-import { useAnswer } from "../parts/calls.ts";
+import { readAgain, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { CopyButton } from "../parts/copy.tsx";
-import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { requireChanges, TextField, useFields } from "../parts/field.tsx";
 import { GroupState, MessageFacts } from "../parts/message.tsx";
@@ -32,7 +32,7 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
     const { userGroup } = await admin.lookupUserGroup({ environment, userGroupId: id }, { signal });
     return userGroup;
   });
-  const { value: group, again } = answer;
+  const group = answer.value;
   return (
     <Page
       title="User group"
@@ -50,23 +50,23 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
             {!isRoot && (
               <>
                 <DialogButton label="Edit" icon={Pencil}>
-                  {(close) => <Change group={group} again={again} onClose={close} />}
+                  <Change group={group} />
                 </DialogButton>
                 <DialogButton label="Rotate the token" icon={RefreshCw}>
-                  {(close) => <Rotate group={group} again={again} onClose={close} />}
+                  <Rotate group={group} />
                 </DialogButton>
               </>
             )}
             <DialogButton label={group.suspension ? "Change its suspension" : "Suspend"} icon={Pause}>
-              {(close) => <Suspend group={group} again={again} onClose={close} />}
+              <Suspend group={group} />
             </DialogButton>
-            {group.suspension && <Resume group={group} again={again} />}
-            <End group={group} again={again} />
+            {group.suspension && <Resume group={group} />}
+            <End group={group} />
           </>
         )
       }
     >
-      <FailureBox error={answer.error} again={again} />
+      <FailureBox error={answer.error} again={answer.again} />
       {!group && answer.isBusy && <Skeleton />}
       {group && (
         <div class="board">
@@ -88,7 +88,7 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
               </p>
               <Snippets label="Create a viewer session" programs={sessionPrograms(id)} />
             </Section>
-            <Timeline group={group} />
+            <Timeline id={id} />
           </div>
         </div>
       )}
@@ -99,10 +99,10 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
 /** The maximum number of events in the timeline. */
 const EVENTS = 20;
 
-/** Shows the last audit events of a user group. Reads the events again when the group changes. */
-function Timeline({ group: { providedId: id, etag } }: { readonly group: UserGroupInfo }) {
+/** Shows the last audit events of a user group. */
+function Timeline({ id }: { readonly id: string }) {
   const { admin, environment, env } = useSession();
-  const { value, error, again } = useAnswer(`events ${id} ${etag}`, async (signal) => {
+  const { value, error, again } = useAnswer(`events ${id}`, async (signal) => {
     const request = { environment, userGroupId: id, pageSize: EVENTS };
     return (await admin.listAuditEvents(request, { signal })).auditEvents;
   });
@@ -128,13 +128,10 @@ function Timeline({ group: { providedId: id, etag } }: { readonly group: UserGro
   );
 }
 
-interface Acting {
-  readonly group: UserGroupInfo;
-  readonly again: () => Promise<void>;
-}
+type Acting = { readonly group: UserGroupInfo };
 
 /** Edits the fields of a group. If another user has changed the group, the first attempt to save shows a warning. */
-function Change({ group, again, onClose }: Acting & Closable) {
+function Change({ group }: Acting) {
   const { userGroups } = useSession();
   const present = textsOf(group);
   const { values: texts, changed: paths, field } = useFields(present);
@@ -151,12 +148,11 @@ function Change({ group, again, onClose }: Acting & Closable) {
     } catch (error) {
       // `Aborted` means that another user has changed the group. The page reads the new values before the next attempt.
       if (ConnectError.from(error).code === Code.Aborted) {
-        await again();
+        await readAgain();
         setChecked(undefined);
       }
       throw error;
     }
-    await again();
     return `Saved the user group ${id}: ${paths.join(", ")}.`;
   };
   const cleared = paths.filter((field) => texts[field]?.trim() === "");
@@ -168,7 +164,6 @@ function Change({ group, again, onClose }: Acting & Closable) {
       command={{ command: "group update", args: [id], options: paths.length > 0 ? options : { name: "TEXT" } }}
       isUnsaved={paths.length > 0}
       onConfirm={change}
-      onClose={onClose}
     >
       <GroupFieldset field={field} />
       {changedByOthers.length > 0 && (
@@ -182,7 +177,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
   );
 }
 
-function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable) {
+function Rotate({ group: { providedId: id } }: Acting) {
   const showSecret = useSecret();
   const { caller, userGroups } = useSession();
   // A retry sends the same request id, so the service rotates the token only once.
@@ -193,17 +188,14 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
       previousTokenTtl,
       requestId,
     });
-    if (userGroup?.suspension) {
-      await again();
+    if (userGroup?.suspension)
       return `Rotated the token of the user group ${id}. To get the token after the suspension, run ugs group create.`;
-    }
     const token = userGroup?.token ?? "";
     showSecret({
       title: `The new token of the user group ${id}`,
       token,
       lost: "If you lose the token, rotate the token again.",
     });
-    await again();
     return `Rotated the token of the user group ${id}.`;
   };
   return (
@@ -214,7 +206,6 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
       consequence={`This revokes the old token of the user group ${id} at once. Dashboards that use the old token show nothing until they have the new token.`}
       command="group rotate"
       onRotate={rotate}
-      onClose={onClose}
     />
   );
 }
@@ -222,7 +213,7 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
 const UNTIL = "Resume it at";
 
 /** Suspends a user group, or changes the suspension of the group. */
-function Suspend({ group: { providedId: id }, again, onClose }: Acting & Closable) {
+function Suspend({ group: { providedId: id } }: Acting) {
   const { admin, environment, env } = useSession();
   const { values, field } = useFields({ reason: "", message: "", until: "" });
   const { reason, message } = values;
@@ -230,7 +221,6 @@ function Suspend({ group: { providedId: id }, again, onClose }: Acting & Closabl
   const suspend = async () => {
     const time = until === "" ? undefined : timeIn(UNTIL, until, 1);
     await admin.suspendUserGroup({ environment, userGroupId: id, reason, message, until: time });
-    await again();
     return `Suspended the user group ${id}.`;
   };
   return (
@@ -241,7 +231,6 @@ function Suspend({ group: { providedId: id }, again, onClose }: Acting & Closabl
       button="Suspend it"
       command={{ command: "group suspend", options: { reason, message, until }, args: [id], env }}
       onConfirm={suspend}
-      onClose={onClose}
     >
       <TextField label="Reason" hint="For operators. Viewers do not see the reason." {...field("reason")} />
       <TextField label="Message" hint="The page can show this message to viewers." {...field("message")} />
@@ -254,11 +243,10 @@ function Suspend({ group: { providedId: id }, again, onClose }: Acting & Closabl
   );
 }
 
-function Resume({ group: { providedId: id }, again }: Acting) {
+function Resume({ group: { providedId: id } }: Acting) {
   const { admin, environment, env } = useSession();
   const resume = async () => {
     await admin.resumeUserGroup({ environment, userGroupId: id });
-    await again();
     return `Resumed the user group ${id}.`;
   };
   return (
@@ -275,15 +263,13 @@ function Resume({ group: { providedId: id }, again }: Acting) {
   );
 }
 
-function End({ group, again }: Acting) {
+function End({ group }: Acting) {
   const { admin, environment, env } = useSession();
   const requestId = useRef(newRequestId());
   const { providedId: id, etag } = group;
   const revoke = async () => {
     await admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
     requestId.current = newRequestId();
-    // The revocation has changed the etag of the group. The next change must send the new etag.
-    await again();
     return `Revoked the tokens of the user group ${id}.`;
   };
   const remove = async () => {

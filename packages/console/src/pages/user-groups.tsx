@@ -32,7 +32,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
   };
   const create = (
     <DialogButton label="New user group" icon={Plus} look="main">
-      {(close) => <Create onMade={list.again} onClose={close} />}
+      <Create />
     </DialogButton>
   );
   return (
@@ -69,7 +69,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
   );
 }
 
-function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onClose: () => void }) {
+function Create() {
   const showSecret = useSecret();
   const { userGroups } = useSession();
   const [id, setId] = useState("");
@@ -90,7 +90,6 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
         token,
         lost: "If you lose the token, rotate the token.",
       });
-    onMade();
     return suspension
       ? `Created the user group ${id}. This group has expired already.`
       : `Created the user group ${id}.`;
@@ -102,7 +101,6 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
       command={{ command: "group create", options: optionsFor(texts), args: [id || "ID"] }}
       isUnsaved={[id, ...Object.values(texts)].some((text) => text !== "")}
       onConfirm={create}
-      onClose={onClose}
     >
       <TextField
         label="Id"

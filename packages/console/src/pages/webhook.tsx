@@ -10,9 +10,9 @@ import {
 import { timeIn } from "../../../operator/src/input.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { Badge } from "../parts/badge.tsx";
-import { useAction, useAnswer } from "../parts/calls.ts";
+import { readAgain, useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { requireChanges, TextField, useFields } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
@@ -25,10 +25,7 @@ import { fieldsIn, WebhookFieldset, type WebhookValues } from "../webhooks/webho
 import { WebhookState } from "../webhooks/webhook-state.tsx";
 import { isEnabled, outcomeText, redeliveryText, stateText, testText, undeliveredSince } from "../webhooks/webhooks.ts";
 
-interface Acting {
-  readonly webhook: Webhook;
-  readonly again: () => void;
-}
+type Acting = { readonly webhook: Webhook };
 
 /** Shows a webhook with its deliveries, and the forms that change the webhook. */
 export function WebhookPage({ params }: { readonly params: Params }) {
@@ -43,26 +40,26 @@ export function WebhookPage({ params }: { readonly params: Params }) {
     return { webhook, deliveries };
   });
   const { value, isBusy, error, again } = answer;
-  const acting = value?.webhook && { webhook: value.webhook, again };
+  const webhook = value?.webhook;
   return (
     <Page
       title="Webhook"
       detail={webhookId}
       beside={
         <Links>
-          {acting && <WebhookState {...acting} />}
+          {webhook && <WebhookState webhook={webhook} />}
           <a href={hrefOf("webhooks", { env })}>All webhooks</a>
         </Links>
       }
-      actions={acting && <Actions {...acting} />}
+      actions={webhook && <Actions webhook={webhook} />}
     >
       <FailureBox error={error} again={again} />
       {!value && isBusy && <Skeleton />}
-      {acting && (
+      {webhook && (
         <>
-          <Condition {...acting} />
+          <Condition webhook={webhook} />
           <Section title="Details">
-            <MessageFacts schema={WebhookSchema} message={acting.webhook} />
+            <MessageFacts schema={WebhookSchema} message={webhook} />
             <CommandLine command="webhook get" args={[webhookId]} env={env} />
           </Section>
           <Section
@@ -74,7 +71,7 @@ export function WebhookPage({ params }: { readonly params: Params }) {
                   Read again
                 </button>
                 <DialogButton label="Deliver again" icon={History}>
-                  {(close) => <Redeliver {...acting} onClose={close} />}
+                  <Redeliver webhook={webhook} />
                 </DialogButton>
               </>
             }
@@ -125,9 +122,8 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
   );
 }
 
-function Actions(acting: Acting) {
+function Actions({ webhook }: Acting) {
   const { admin, environment } = useSession();
-  const { webhook, again } = acting;
   const { id } = webhook;
   const isOn = isEnabled(webhook);
   const testing = useAction(async () => {
@@ -137,7 +133,7 @@ function Actions(acting: Acting) {
   const switching = useAction(async () => {
     const updateMask = { paths: ["enabled"] };
     await admin.updateWebhook({ environment, webhookId: id, enabled: !isOn, updateMask });
-    again();
+    await readAgain();
     return isOn
       ? `Disabled the webhook ${id}. Its events wait until you enable the webhook. The service deletes events that are older than AUDIT_RETENTION.`
       : `Enabled the webhook ${id}. The service now delivers the waiting events.`;
@@ -153,17 +149,17 @@ function Actions(acting: Acting) {
         {isOn ? "Disable" : "Enable"}
       </button>
       <DialogButton label="Edit" icon={Pencil}>
-        {(close) => <Update {...acting} onClose={close} />}
+        <Update webhook={webhook} />
       </DialogButton>
-      <RotateSecret {...acting} />
-      <Delete {...acting} />
+      <RotateSecret webhook={webhook} />
+      <Delete webhook={webhook} />
       <FailureBox error={testing.error} isRead />
       <FailureBox error={switching.error} />
     </>
   );
 }
 
-function Update({ webhook, again, onClose }: Acting & Closable) {
+function Update({ webhook }: Acting) {
   const { admin, environment, env } = useSession();
   const { id, displayName, url, eventTypes } = webhook;
   const stored: WebhookValues = { displayName, url, isOfAllTypes: eventTypes.length === 0, eventTypes };
@@ -185,7 +181,6 @@ function Update({ webhook, again, onClose }: Acting & Closable) {
     ];
     requireChanges(paths);
     await admin.updateWebhook({ environment, webhookId: id, ...fields, updateMask: { paths } });
-    again();
     return `Saved the webhook ${id}.`;
   };
   return (
@@ -200,20 +195,18 @@ function Update({ webhook, again, onClose }: Acting & Closable) {
       }}
       isUnsaved={changed.length > 0}
       onConfirm={update}
-      onClose={onClose}
     >
       <WebhookFieldset field={field} />
     </ChangeDialog>
   );
 }
 
-function Redeliver({ webhook: { id }, again, onClose }: Acting & Closable) {
+function Redeliver({ webhook: { id } }: Acting) {
   const { admin, environment, env } = useSession();
   const [since, setSince] = useState("");
   const redeliver = async () => {
     const startTime = timeIn("Since", since, -1);
     const { webhook } = await admin.redeliverWebhook({ environment, webhookId: id, startTime });
-    again();
     return webhook && redeliveryText(webhook, startTime);
   };
   return (
@@ -227,7 +220,6 @@ function Redeliver({ webhook: { id }, again, onClose }: Acting & Closable) {
         env,
       }}
       onConfirm={redeliver}
-      onClose={onClose}
     >
       <TextField
         label="Since"
@@ -239,7 +231,7 @@ function Redeliver({ webhook: { id }, again, onClose }: Acting & Closable) {
   );
 }
 
-function RotateSecret({ webhook: { id }, again }: Acting) {
+function RotateSecret({ webhook: { id } }: Acting) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const rotate = async () => {
@@ -250,7 +242,6 @@ function RotateSecret({ webhook: { id }, again }: Acting) {
       noun: "secret",
       lost: "For 24 hours, messages are signed with both the old and the new secret. The new secret is not shown again. If you lose the new secret, rotate the secret again.",
     });
-    again();
     return `Rotated the secret of the webhook ${id}. The new secret is shown only once.`;
   };
   return (

@@ -21,7 +21,7 @@ export function WebhooksPage() {
   const { value, isBusy, error, again } = answer;
   const create = (
     <DialogButton label="New webhook" icon={Plus} look="main">
-      {(close) => <CreateWebhook onDone={again} onClose={close} />}
+      <CreateWebhook />
     </DialogButton>
   );
   return (
@@ -55,7 +55,7 @@ export function WebhooksPage() {
 }
 
 /** Creates a webhook in a dialog. */
-export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void; readonly onClose: () => void }) {
+export function CreateWebhook() {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const { values, field } = useFields(NO_VALUES);
@@ -68,7 +68,6 @@ export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void
       noun: "secret",
       lost: `The receiver verifies messages with this secret. The secret is not shown again. If you lose the secret, rotate the secret of the webhook ${webhook?.id}.`,
     });
-    onDone();
     return `Created the webhook ${displayName}. The secret is shown only once.`;
   };
   return (
@@ -83,7 +82,6 @@ export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void
       }}
       isUnsaved={displayName !== "" || url !== ""}
       onConfirm={create}
-      onClose={onClose}
     >
       <WebhookFieldset field={field} />
     </ChangeDialog>

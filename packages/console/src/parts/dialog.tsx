@@ -1,7 +1,8 @@
 import type { LucideIcon } from "lucide-preact";
-import type { ComponentChildren } from "preact";
-import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { type ComponentChildren, createContext } from "preact";
+import { useContext, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { InvalidInput } from "../../../operator/src/input.ts";
+import { readAgain } from "./calls.ts";
 import { CommandLine } from "./command.tsx";
 import type { CommandProps } from "./command-text.ts";
 import { Form, TextField } from "./field.tsx";
@@ -10,12 +11,14 @@ import { announce, LiveRegion } from "./live.tsx";
 import { leave, leaving, useUnsaved } from "./unsaved.ts";
 import { Visible } from "./visible.tsx";
 
-export interface Closable {
-  /** Runs when the user wants to close the dialog. */
-  readonly onClose: () => void;
-}
+/** Closes the `ChangeDialog` in the context. */
+export const CloseDialog = createContext(() => {});
 
-/** Shows a modal dialog. When the dialog closes, the focus returns to the element that opened the dialog. */
+/**
+ * Shows a modal dialog. When the dialog closes, the focus returns to the element that opened the dialog.
+ *
+ * @param onClose runs when the user wants to close the dialog
+ */
 export function Dialog({
   title,
   look,
@@ -24,8 +27,9 @@ export function Dialog({
 }: {
   readonly title: string;
   readonly look?: string;
+  readonly onClose: () => void;
   readonly children: ComponentChildren;
-} & Closable) {
+}) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useLayoutEffect(() => {
@@ -59,7 +63,7 @@ export function Dialog({
   );
 }
 
-interface Change extends Closable {
+interface Change {
   readonly title: string;
   /** The id that the user must type to confirm a destructive change. Undefined if the change is not destructive. */
   readonly id?: string | undefined;
@@ -73,7 +77,7 @@ interface Change extends Closable {
   readonly onConfirm: () => Promise<string | undefined>;
 }
 
-/** Shows a dialog with a form that makes a change. */
+/** Shows a dialog with a form that makes a change. After the change, the dialog closes, and the page reads its data again. */
 export function ChangeDialog({
   title,
   id,
@@ -83,8 +87,8 @@ export function ChangeDialog({
   isUnsaved = false,
   children,
   onConfirm,
-  onClose,
 }: Change) {
+  const closeDialog = useContext(CloseDialog);
   useUnsaved(isUnsaved);
   const [typed, setTyped] = useState("");
   const field = `To continue, type ${id}`;
@@ -92,12 +96,13 @@ export function ChangeDialog({
     leaving.value = undefined;
     // Clear the announcement of the dialog. Otherwise, the live region of the page would repeat this announcement.
     announce("");
-    onClose();
+    closeDialog();
   };
   const confirm = async () => {
     if (id !== undefined && typed !== id) throw new InvalidInput(`This is not ${id}: nothing was done.`, field);
     const done = await onConfirm();
     close();
+    await readAgain();
     return done;
   };
   const cancel = (
@@ -121,7 +126,7 @@ export function ChangeDialog({
   );
 }
 
-/** Shows a button that opens a dialog. @param children creates the dialog from a function that closes the dialog */
+/** Shows a button that opens a dialog. @param children the dialog */
 export function DialogButton({
   label,
   icon: Icon,
@@ -131,7 +136,7 @@ export function DialogButton({
   readonly label: ComponentChildren;
   readonly icon?: LucideIcon;
   readonly look?: "main" | "plain";
-  readonly children: (close: () => void) => ComponentChildren;
+  readonly children: ComponentChildren;
 }) {
   const [isOpen, setOpen] = useState(false);
   return (
@@ -140,7 +145,7 @@ export function DialogButton({
         {Icon && <Icon aria-hidden />}
         <span>{label}</span>
       </button>
-      {isOpen && children(() => setOpen(false))}
+      {isOpen && <CloseDialog.Provider value={() => setOpen(false)}>{children}</CloseDialog.Provider>}
     </>
   );
 }
@@ -150,10 +155,10 @@ export function ChangeButton({
   label,
   icon,
   ...change
-}: Omit<Change, "onClose"> & Pick<Parameters<typeof DialogButton>[0], "label" | "icon">) {
+}: Change & Pick<Parameters<typeof DialogButton>[0], "label" | "icon">) {
   return (
     <DialogButton label={label} icon={icon}>
-      {(close) => <ChangeDialog {...change} onClose={close} />}
+      <ChangeDialog {...change} />
     </DialogButton>
   );
 }

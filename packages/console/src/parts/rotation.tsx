@@ -16,7 +16,6 @@ export function RotationDialog({
   command,
   env,
   onRotate,
-  onClose,
 }: {
   readonly title: string;
   readonly id: string;
@@ -28,7 +27,6 @@ export function RotationDialog({
   readonly env?: string | undefined;
   /** Rotates the token. @returns the text to announce */
   readonly onRotate: (previousTokenTtl: Duration) => Promise<string>;
-  readonly onClose: () => void;
 }) {
   const [typed, setTyped] = useState(grace);
   const isAtOnce = parseDuration(typed) === 0;
@@ -40,7 +38,6 @@ export function RotationDialog({
       button="Rotate"
       command={{ command, options: { grace: typed.trim() }, args: [id], env }}
       onConfirm={async () => onRotate(durationIn(FIELD, typed))}
-      onClose={onClose}
     >
       <TextField
         label={FIELD}
