@@ -6,7 +6,7 @@ import { clockText, type Line, type Minute, minutesOf, valueText } from "./histo
 
 const HEIGHT = 208;
 const AXIS_FONT = "12px system-ui, sans-serif";
-/** The shortest period that the user can select, in seconds. */
+/** The shortest period that a chart shows, in seconds. */
 const MIN_ZOOM = 60;
 
 /** The period that all charts show, in seconds since 1970. Undefined if the charts show all samples. */
@@ -119,10 +119,10 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
           (self) => {
             const { left, width } = self.select;
             if (width === 0) return;
-            const [from, to] = [self.posToVal(left, "x"), self.posToVal(left + width, "x")];
             self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
             // uPlot copies the selection to all charts with the same `sync.key`, so this hook runs once per chart.
-            onPeriod(widened(from, to));
+            const to = self.posToVal(left + width, "x");
+            onPeriod({ from: Math.min(self.posToVal(left, "x"), to - MIN_ZOOM), to });
           },
         ],
       },
@@ -143,10 +143,10 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
   }, []);
   useEffect(() => {
     const [first = 0, last = 0] = [ends[0], ends.at(-1)];
-    const { from, to } = period ?? { from: Math.min(first / 1000, last / 1000 - 60), to: last / 1000 };
+    const { from, to } = period ?? { from: Math.min(first / 1000, last / 1000 - MIN_ZOOM), to: last / 1000 };
     plot.current?.batch(() => {
       plot.current?.setData(dataOf(ends, lines), false);
-      plot.current?.setScale("x", { min: from, max: Math.max(to, from + MIN_ZOOM) });
+      plot.current?.setScale("x", { min: from, max: to });
     });
   }, [ends, lines, period]);
   const shown = at !== undefined && at < ends.length ? at : undefined;
@@ -175,8 +175,8 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
           {shown === undefined ? "Latest" : "At"} <time>{clockText(ends[index] as number)}</time>
         </p>
         <ul class="chart-legend" ref={legend}>
-          {lines.map(({ name, values }) => (
-            <li key={name}>
+          {lines.map(({ name, values }, i) => (
+            <li key={name} style={{ color: `var(--line-${i + 1})` }}>
               <span>
                 {name} <strong>{valueText(values[index], textOf)}</strong>
               </span>
@@ -195,10 +195,4 @@ function dataOf(ends: readonly number[], lines: readonly Line[]): uPlot.AlignedD
 /** Formats a label of the time axis. If the labels are less than a minute apart, each label includes the seconds. */
 function timeLabel(seconds: number, [first = 0, second = 60]: readonly number[]): string {
   return clockText(seconds * 1000).slice(0, second - first < 60 ? 8 : 5);
-}
-
-/** Widens a period to at least `MIN_ZOOM`. */
-function widened(from: number, to: number): Period {
-  const missing = Math.max(0, MIN_ZOOM - (to - from)) / 2;
-  return { from: from - missing, to: to + missing };
 }
