@@ -68,7 +68,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
           )}
           <section class="card">
             <MessageFacts schema={ApiTokenSchema} message={apiToken} />
-            <CommandLine command="token list" env={env} />
+            <CommandLine command="token list" />
           </section>
         </>
       )}
@@ -79,7 +79,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
 const NEVER = "never";
 
 function Update({ apiToken }: Acting) {
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const { id } = apiToken;
   const stored = { name: apiToken.displayName, expires: timeText(apiToken.expireTime) ?? NEVER };
   const { values, changed, field } = useFields(stored);
@@ -106,12 +106,7 @@ function Update({ apiToken }: Acting) {
     <ChangeDialog
       title="Edit the API token"
       button="Save"
-      command={{
-        command: "token update",
-        options: changed.length > 0 ? options : { expires: "90d" },
-        args: [id],
-        env,
-      }}
+      command={{ command: "token update", options: changed.length > 0 ? options : { expires: "90d" }, args: [id] }}
       isUnsaved={changed.length > 0}
       onConfirm={update}
     >
@@ -127,7 +122,7 @@ function Update({ apiToken }: Acting) {
 
 function Rotate({ apiToken: { id } }: Acting) {
   const showSecret = useSecret();
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const rotate = async (previousTokenTtl: Duration) => {
     const { token } = await admin.rotateApiToken({ environment, apiTokenId: id, previousTokenTtl });
     showSecret({
@@ -144,7 +139,6 @@ function Rotate({ apiToken: { id } }: Acting) {
       grace="0s"
       consequence={`This revokes the old secret of the API token ${id} at once. Back ends that use the old secret can no longer call the service.`}
       command="token rotate"
-      env={env}
       onRotate={rotate}
     />
   );
@@ -172,7 +166,7 @@ function Revoke({ apiToken: { id, displayName, role } }: Acting) {
       id={id}
       consequence={`This permanently revokes the API token ${id} (${displayName}). Back ends that use this API token can no longer call the service.${isOwn ? " You are signed in with this API token." : ""}`}
       button="Revoke it"
-      command={{ command: "token revoke", options: { issued }, args: [id], env }}
+      command={{ command: "token revoke", options: { issued }, args: [id] }}
       onConfirm={revoke}
     >
       <LeakNote role={role} env={env} />

@@ -88,7 +88,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
             ...columnsFor(ApiTokenSchema, ["role", "expire_time", "last_use_time", "create_time"]),
           ]}
         />
-        <CommandLine command="token list" options={{ role }} env={env} />
+        <CommandLine command="token list" options={{ role }} />
       </section>
       <Lookup />
     </Page>
@@ -98,7 +98,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
 /** Creates an API token in a dialog. */
 export function CreateApiToken() {
   const showSecret = useSecret();
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const { values, field } = useFields({ name: "", role: "manage", expires: "" });
   const { name, role, expires } = values;
   const create = async () => {
@@ -121,7 +121,7 @@ export function CreateApiToken() {
     <ChangeDialog
       title="New API token"
       button="Create"
-      command={{ command: "token create", options: { name: name || "NAME", role, expires: expires.trim() }, env }}
+      command={{ command: "token create", options: { name: name || "NAME", role, expires: expires.trim() } }}
       isUnsaved={name !== ""}
       onConfirm={create}
     >
@@ -171,7 +171,7 @@ function Lookup() {
         />
       </Form>
       {found && <Found found={found} />}
-      <CommandLine command="token lookup" />
+      <CommandLine command="token lookup" env={undefined} />
     </Section>
   );
 }

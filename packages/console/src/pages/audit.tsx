@@ -95,7 +95,6 @@ export function AuditPage({ params }: { readonly params: Params }) {
         <CommandLine
           command="audit"
           options={{ ...filters, until: isFollowed ? undefined : filters.until, follow: isFollowed }}
-          env={env}
         />
       </section>
     </Page>

@@ -28,7 +28,7 @@ export function CreateEnvironment({ onDone }: { readonly onDone?: (name: string)
     <ChangeDialog
       title="New environment"
       button="Create"
-      command={{ command: "env create", args: [name ? whole : "NAME"] }}
+      command={{ command: "env create", args: [name ? whole : "NAME"], env: undefined }}
       isUnsaved={name !== ""}
       onConfirm={create}
     >

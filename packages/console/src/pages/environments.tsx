@@ -76,7 +76,7 @@ function All() {
             },
           ]}
         />
-        <CommandLine command="env list" />
+        <CommandLine command="env list" env={undefined} />
       </section>
     </Page>
   );
@@ -125,7 +125,7 @@ function Delete({ environment: { name, tag } }: { readonly environment: Environm
       id={id}
       consequence={`This permanently deletes the environment ${id}, and revokes its API tokens and user group tokens. The service keeps the audit trail of the environment.`}
       button="Delete it"
-      command={{ command: "env delete", options: { force }, args: [id] }}
+      command={{ command: "env delete", options: { force }, args: [id], env: undefined }}
       onConfirm={deleteAll}
     >
       <CheckField label="Also delete the user groups of the environment" value={force} onValue={setForce} />

@@ -27,16 +27,11 @@ export function SessionsPage({ params }: { readonly params: Params }) {
 const UNTIL = "A back end that verifies sessions by itself accepts a revoked session until the session expires.";
 
 function Ending({ params }: { readonly params: Params }) {
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const [group, setGroup] = useTyped(params["group"] ?? "");
   const [viewer, setViewer] = useState("");
   const [isEnding, setEnding] = useState(false);
-  const command = {
-    command: "viewer session revoke",
-    options: { viewer },
-    args: [group || "GROUP"],
-    env,
-  };
+  const command = { command: "viewer session revoke", options: { viewer }, args: [group || "GROUP"] };
   const ask = async () => {
     if (group === "") throw new InvalidInput("Give the id of the user group.", "User group");
     setEnding(true);
@@ -79,7 +74,7 @@ function Ending({ params }: { readonly params: Params }) {
 }
 
 function SigningKeys() {
-  const { admin, isRoot, environment, env } = useSession();
+  const { admin, isRoot, environment } = useSession();
   const list = useList("signing keys", "signing key", async (_, signal) => {
     const { signingKeys } = await admin.listSigningKeys({ environment }, { signal });
     return { items: signingKeys, nextPageToken: "" };
@@ -96,7 +91,7 @@ function SigningKeys() {
           ...columnsFor(SigningKeySchema, ["state", "active_time", "retire_time", "expire_time"]),
         ]}
       />
-      <CommandLine command="signing-key list" env={env} />
+      <CommandLine command="signing-key list" />
       {isRoot ? (
         <Rotate />
       ) : (
@@ -107,7 +102,7 @@ function SigningKeys() {
 }
 
 function Rotate() {
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const id = environment ? formatEnvironmentName(environment) : "";
   const rotating = useAction(async () => {
     await admin.rotateSigningKey({ environment });
@@ -132,11 +127,11 @@ function Rotate() {
           id={id}
           consequence={`This revokes all viewer sessions of the environment ${id}. Pages with a revoked session need a new session.`}
           button="Replace them"
-          command={{ command: "signing-key rotate", options: { "end-sessions": true }, env }}
+          command={{ command: "signing-key rotate", options: { "end-sessions": true } }}
           onConfirm={end}
         />
       </div>
-      <CommandLine command="signing-key rotate" env={env} />
+      <CommandLine command="signing-key rotate" />
     </>
   );
 }

@@ -73,7 +73,7 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
           <div>
             <Section title="Details">
               <MessageFacts schema={UserGroupInfoSchema} message={group} />
-              <CommandLine command="group get" args={[id]} env={env} />
+              <CommandLine command="group get" args={[id]} />
               {isRoot && <EnvironmentTokenNote what="change a user group or rotate its token" />}
             </Section>
           </div>
@@ -214,7 +214,7 @@ const UNTIL = "Resume it at";
 
 /** Suspends a user group, or changes the suspension of the group. */
 function Suspend({ group: { providedId: id } }: Acting) {
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const { values, field } = useFields({ reason: "", message: "", until: "" });
   const { reason, message } = values;
   const until = values.until.trim();
@@ -229,7 +229,7 @@ function Suspend({ group: { providedId: id } }: Acting) {
       id={id}
       consequence={`Dashboards of the user group ${id} show nothing during the suspension. The token and all values of the group stay as they are.`}
       button="Suspend it"
-      command={{ command: "group suspend", options: { reason, message, until }, args: [id], env }}
+      command={{ command: "group suspend", options: { reason, message, until }, args: [id] }}
       onConfirm={suspend}
     >
       <TextField label="Reason" hint="For operators. Viewers do not see the reason." {...field("reason")} />
@@ -244,7 +244,7 @@ function Suspend({ group: { providedId: id } }: Acting) {
 }
 
 function Resume({ group: { providedId: id } }: Acting) {
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const resume = async () => {
     await admin.resumeUserGroup({ environment, userGroupId: id });
     return `Resumed the user group ${id}.`;
@@ -257,7 +257,7 @@ function Resume({ group: { providedId: id } }: Acting) {
       id={id}
       consequence={`Dashboards of the user group ${id} work again, with the same token and values.`}
       button="Resume it"
-      command={{ command: "group resume", args: [id], env }}
+      command={{ command: "group resume", args: [id] }}
       onConfirm={resume}
     />
   );
@@ -286,7 +286,7 @@ function End({ group }: Acting) {
         id={id}
         consequence={`This revokes all tokens of the user group ${id} immediately, even a token in its grace period. A dashboard with a revoked token shows nothing until it has a new token. To create a new token, rotate the token of the group, or run ugs group create.`}
         button="Revoke them"
-        command={{ command: "group revoke", args: [id], env }}
+        command={{ command: "group revoke", args: [id] }}
         onConfirm={revoke}
       />
       <ChangeButton
@@ -296,7 +296,7 @@ function End({ group }: Acting) {
         id={id}
         consequence={`This permanently deletes the user group ${id}, with its name, mapping and properties, and revokes its tokens.`}
         button="Delete it"
-        command={{ command: "group delete", options: { etag }, args: [id], env }}
+        command={{ command: "group delete", options: { etag }, args: [id] }}
         onConfirm={remove}
       />
     </>

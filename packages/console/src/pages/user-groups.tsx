@@ -62,7 +62,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
             ...columnsFor(UserGroupInfoSchema, ["last_resolve_date", "token_create_time", "update_time"]),
           ]}
         />
-        <CommandLine command="group list" options={{ prefix }} env={env} />
+        <CommandLine command="group list" options={{ prefix }} />
       </section>
       {isRoot && <EnvironmentTokenNote what="create a user group" />}
     </Page>

@@ -60,7 +60,7 @@ export function WebhookPage({ params }: { readonly params: Params }) {
           <Condition webhook={webhook} />
           <Section title="Details">
             <MessageFacts schema={WebhookSchema} message={webhook} />
-            <CommandLine command="webhook get" args={[webhookId]} env={env} />
+            <CommandLine command="webhook get" args={[webhookId]} />
           </Section>
           <Section
             title="Deliveries"
@@ -94,7 +94,7 @@ export function WebhookPage({ params }: { readonly params: Params }) {
                 { name: "Event", of: ({ eventId }) => <span class="id">{eventId}</span> },
               ]}
             />
-            <CommandLine command="webhook deliveries" args={[webhookId]} env={env} />
+            <CommandLine command="webhook deliveries" args={[webhookId]} />
           </Section>
         </>
       )}
@@ -160,7 +160,7 @@ function Actions({ webhook }: Acting) {
 }
 
 function Update({ webhook }: Acting) {
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const { id, displayName, url, eventTypes } = webhook;
   const stored: WebhookValues = { displayName, url, isOfAllTypes: eventTypes.length === 0, eventTypes };
   const { values, changed, field } = useFields(stored);
@@ -187,12 +187,7 @@ function Update({ webhook }: Acting) {
     <ChangeDialog
       title="Edit the webhook"
       button="Save"
-      command={{
-        command: "webhook update",
-        options: changed.length > 0 ? options : { name: "NAME" },
-        args: [id],
-        env,
-      }}
+      command={{ command: "webhook update", options: changed.length > 0 ? options : { name: "NAME" }, args: [id] }}
       isUnsaved={changed.length > 0}
       onConfirm={update}
     >
@@ -202,7 +197,7 @@ function Update({ webhook }: Acting) {
 }
 
 function Redeliver({ webhook: { id } }: Acting) {
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const [since, setSince] = useState("");
   const redeliver = async () => {
     const startTime = timeIn("Since", since, -1);
@@ -217,7 +212,6 @@ function Redeliver({ webhook: { id } }: Acting) {
         command: "webhook redeliver",
         options: { since: since.trim().replace(" ", "T") || "1h" },
         args: [id],
-        env,
       }}
       onConfirm={redeliver}
     >
@@ -233,7 +227,7 @@ function Redeliver({ webhook: { id } }: Acting) {
 
 function RotateSecret({ webhook: { id } }: Acting) {
   const showSecret = useSecret();
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const rotate = async () => {
     const { secret } = await admin.rotateWebhookSecret({ environment, webhookId: id });
     showSecret({
@@ -251,7 +245,7 @@ function RotateSecret({ webhook: { id } }: Acting) {
       title="Rotate the secret"
       consequence="For 24 hours, messages are signed with both the old and the new secret. Deploy the new secret within this time. If a secret has leaked, delete the webhook and create another webhook."
       button="Rotate"
-      command={{ command: "webhook rotate-secret", args: [id], env }}
+      command={{ command: "webhook rotate-secret", args: [id] }}
       onConfirm={rotate}
     />
   );
@@ -272,7 +266,7 @@ function Delete({ webhook: { id, displayName, url } }: Acting) {
       id={id}
       consequence={`This permanently deletes the webhook ${id} (${displayName}). ${url} receives no further events, and undelivered events are not sent.`}
       button="Delete it"
-      command={{ command: "webhook delete", args: [id], env }}
+      command={{ command: "webhook delete", args: [id] }}
       onConfirm={remove}
     />
   );

@@ -48,7 +48,7 @@ export function WebhooksPage() {
             ...columnsFor(WebhookSchema, ["url", "event_types", "last_success_time"]),
           ]}
         />
-        <CommandLine command="webhook list" env={env} />
+        <CommandLine command="webhook list" />
       </section>
     </Page>
   );
@@ -57,7 +57,7 @@ export function WebhooksPage() {
 /** Creates a webhook in a dialog. */
 export function CreateWebhook() {
   const showSecret = useSecret();
-  const { admin, environment, env } = useSession();
+  const { admin, environment } = useSession();
   const { values, field } = useFields(NO_VALUES);
   const { displayName, url, isOfAllTypes, eventTypes } = values;
   const create = async () => {
@@ -78,7 +78,6 @@ export function CreateWebhook() {
         command: "webhook create",
         options: { name: displayName || "NAME", events: isOfAllTypes ? [] : eventTypes },
         args: [url.trim() || "URL"],
-        env,
       }}
       isUnsaved={displayName !== "" || url !== ""}
       onConfirm={create}

@@ -1,10 +1,15 @@
 import { Terminal } from "lucide-preact";
+import { useSession } from "../session/session.ts";
 import { type CommandProps, commandText } from "./command-text.ts";
 import { CopyButton } from "./copy.tsx";
 
-/** Shows the `ugs` command that does the same as the page or the dialog. */
+/**
+ * Shows the `ugs` command that does the same as the page or the dialog. Default of `env`: the environment of the page if
+ * the user signed in with `ADMIN_TOKEN`.
+ */
 export function CommandLine(props: CommandProps) {
-  const text = commandText(props);
+  const { env } = useSession();
+  const text = commandText({ env, ...props });
   return (
     <div class="command small">
       <Terminal aria-hidden />

@@ -14,7 +14,6 @@ export function RotationDialog({
   grace,
   consequence,
   command,
-  env,
   onRotate,
 }: {
   readonly title: string;
@@ -24,7 +23,6 @@ export function RotationDialog({
   /** The consequence of the rotation if the grace period is zero. */
   readonly consequence: string;
   readonly command: string;
-  readonly env?: string | undefined;
   /** Rotates the token. @returns the text to announce */
   readonly onRotate: (previousTokenTtl: Duration) => Promise<string>;
 }) {
@@ -36,7 +34,7 @@ export function RotationDialog({
       id={isAtOnce ? id : undefined}
       consequence={isAtOnce ? consequence : "The old token stays valid for the grace period."}
       button="Rotate"
-      command={{ command, options: { grace: typed.trim() }, args: [id], env }}
+      command={{ command, options: { grace: typed.trim() }, args: [id] }}
       onConfirm={async () => onRotate(durationIn(FIELD, typed))}
     >
       <TextField
