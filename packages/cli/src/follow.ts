@@ -1,6 +1,6 @@
 import timers from "node:timers/promises";
 import type { AuditEvent } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
-import { AuditFollower, type FollowerOptions, followPauseMs } from "../../operator/src/audit-follower.ts";
+import { auditFollower, type FollowerOptions, followPauseMs } from "../../operator/src/audit-follower.ts";
 import { EXIT, Failure } from "./failures.ts";
 
 interface FollowOptions extends FollowerOptions {
@@ -18,12 +18,12 @@ interface FollowOptions extends FollowerOptions {
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
   const { signal, warn } = options;
-  const follower = new AuditFollower(options);
-  yield (await follower.next(signal)).toReversed();
+  const next = auditFollower(options);
+  yield (await next(signal)).toReversed();
   for (let failures = 0; ; ) {
     await timers.setTimeout(followPauseMs(failures), undefined, { signal });
     try {
-      const found = await follower.next(signal);
+      const found = await next(signal);
       if (failures > 0) warn("The service is back.");
       failures = 0;
       if (found.length > 0) yield found.toReversed();

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
 import { type AuditEvent, AuditEventSchema } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
-import { AuditFollower, type ListAuditEvents } from "./audit-follower.ts";
+import { auditFollower, type ListAuditEvents } from "./audit-follower.ts";
 
 const MAX = 10;
 const { signal } = new AbortController();
@@ -27,14 +27,14 @@ function newTrail({ method = "" } = {}) {
     const auditEvents = found.toReversed().slice(start, end);
     return { auditEvents, nextPageToken: end < found.length ? String(end) : "" };
   };
-  const follower = new AuditFollower({ list, filter: { method }, shownFirst: 2, maxEvents: MAX });
-  const next = async () => (await follower.next(signal)).map(({ id }) => Number(id));
+  const follow = auditFollower({ list, filter: { method }, shownFirst: 2, maxEvents: MAX });
+  const next = async () => (await follow(signal)).map(({ id }) => Number(id));
   const add = (ms: number, method = "") =>
     events.push(create(AuditEventSchema, { id: String(ms), createTime: timestampFromMs(ms), method }));
   return { add, failures, startTimes, next };
 }
 
-it("AuditFollower returns the latest existing events, then each new event once", async () => {
+it("auditFollower returns the latest existing events, then each new event once", async () => {
   const { add, next } = newTrail();
   for (const ms of [8, 9, 10]) add(ms);
   expect(await next()).toEqual([10, 9]);
@@ -44,7 +44,7 @@ it("AuditFollower returns the latest existing events, then each new event once",
   expect(await next()).toEqual([]);
 });
 
-it("AuditFollower does not read old events again, even if no new event matches the filter", async () => {
+it("auditFollower does not read old events again, even if no new event matches the filter", async () => {
   const { add, startTimes, next } = newTrail({ method: "shown" });
   add(1, "shown");
   add(500);
@@ -56,7 +56,7 @@ it("AuditFollower does not read old events again, even if no new event matches t
   expect(startTimes).toEqual([undefined, 500, 600]);
 });
 
-it("AuditFollower misses no event if the trail was empty at first, or if a read fails", async () => {
+it("auditFollower misses no event if the trail was empty at first, or if a read fails", async () => {
   const { add, failures, next } = newTrail();
   expect(await next()).toEqual([]);
   add(1);
@@ -66,7 +66,7 @@ it("AuditFollower misses no event if the trail was empty at first, or if a read 
   expect(await next()).toEqual([60, 1]);
 });
 
-it("AuditFollower drops the oldest new events if there are more than maxEvents", async () => {
+it("auditFollower drops the oldest new events if there are more than maxEvents", async () => {
   const { add, next } = newTrail();
   add(1);
   expect(await next()).toEqual([1]);

@@ -24,54 +24,43 @@ export type ListAuditEvents = (
   signal: AbortSignal,
 ) => Promise<{ readonly auditEvents: readonly AuditEvent[]; readonly nextPageToken: string }>;
 
-/** Options of `AuditFollower`. */
+/** Options of `auditFollower`. */
 export interface FollowerOptions {
   readonly list: ListAuditEvents;
   readonly filter: AuditRequest;
-  /** Maximum number of existing events that the first call of `next` returns. */
+  /** Maximum number of existing events that the first call returns. */
   readonly shownFirst: number;
   /**
-   * Maximum number of events that each later call of `next` returns. If there are more new events, the follower drops
-   * the oldest new events. Default: no limit.
+   * Maximum number of events that each later call returns. If there are more new events, the follower drops the oldest
+   * new events. Default: no limit.
    */
   readonly maxEvents?: number;
 }
 
-/** Finds new events in an audit trail. */
-export class AuditFollower {
-  readonly #options: FollowerOptions;
-  /**
-   * The newest event that the follower has read. Undefined if the follower has read nothing yet, or if the trail is
-   * empty.
-   */
-  #newest: AuditEvent | undefined;
-  #isFirst = true;
-
-  constructor(options: FollowerOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * The first call returns existing events. Each later call returns the events that were added after the last
-   * successful call, so a failed call loses no event. The newest event comes first. Each event is returned once.
-   */
-  async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
-    const { list, filter, shownFirst, maxEvents } = this.#options;
-    // Read the newest event of the trail, even if this event does not match the filter. The next call of `next` starts
-    // at this event, and does not read older events again.
+/**
+ * Returns a function that finds new events in an audit trail. The first call returns existing events. Each later call
+ * returns the events that were added after the last successful call, so a failed call loses no event. The newest event
+ * comes first. Each event is returned once.
+ */
+export function auditFollower({ list, filter, shownFirst, maxEvents }: FollowerOptions) {
+  let isFirst = true;
+  /** The newest event that was read. Undefined if the trail was empty. */
+  let last: AuditEvent | undefined;
+  return async (signal: AbortSignal): Promise<readonly AuditEvent[]> => {
+    // Read the newest event of the trail, even if this event does not match the filter. The next call starts at this
+    // event, and does not read older events again.
     const { environment } = filter;
     const [newest] = (await list({ environment, pageSize: 1 }, signal)).auditEvents;
-    const startTime = later(this.#newest?.createTime, filter.startTime);
-    const read = await itemsOf(this.#isFirst ? shownFirst : maxEvents, async (page) => {
+    const startTime = later(last?.createTime, filter.startTime);
+    const read = await itemsOf(isFirst ? shownFirst : maxEvents, async (page) => {
       const { auditEvents: items, nextPageToken } = await list({ ...filter, startTime, ...page }, signal);
       return { items, nextPageToken };
     });
-    const last = idOf(this.#newest);
-    const found = read.filter((event) => idOf(event) > last);
-    this.#newest = found[0] && idOf(found[0]) > idOf(newest) ? found[0] : newest;
-    this.#isFirst = false;
+    const found = read.filter((event) => idOf(event) > idOf(last));
+    last = found[0] && idOf(found[0]) > idOf(newest) ? found[0] : newest;
+    isFirst = false;
     return found;
-  }
+  };
 }
 
 function idOf(event: AuditEvent | undefined): number {

@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { type AuditEvent, AuditEventSchema } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
-import { AuditFollower, followPauseMs } from "../../../operator/src/audit-follower.ts";
+import { auditFollower, followPauseMs } from "../../../operator/src/audit-follower.ts";
 import { InvalidInput, timeIn } from "../../../operator/src/input.ts";
 import { countText } from "../../../operator/src/words.ts";
 import { useList } from "../parts/calls.ts";
@@ -132,7 +132,7 @@ const MAX_EVENTS = 500;
 /** Shows new events as they arrive. Retries while the service is unavailable. */
 function Followed({ filters }: { readonly filters: Filters }) {
   const { admin, environment, env } = useSession();
-  const follower = useRef<AuditFollower>();
+  const next = useRef<ReturnType<typeof auditFollower>>();
   const {
     value: events,
     isPaused,
@@ -140,13 +140,13 @@ function Followed({ filters }: { readonly filters: Filters }) {
   } = useWatched<readonly AuditEvent[]>(
     "followed",
     async (signal, before) => {
-      follower.current ??= new AuditFollower({
+      next.current ??= auditFollower({
         list: (request, abort) => admin.listAuditEvents(request, { signal: abort }),
         filter: { environment, ...requestOf(filters), endTime: undefined },
         shownFirst: FIRST,
         maxEvents: MAX_EVENTS,
       });
-      const found = await follower.current.next(signal);
+      const found = await next.current(signal);
       signal.throwIfAborted();
       if (before.error !== undefined) announce("The service answers again.");
       if (before.value && found.length > 0) announce(countText(found.length, "new event"));
