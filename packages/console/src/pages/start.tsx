@@ -21,21 +21,10 @@ import { CreateWebhook } from "./webhooks.tsx";
 /** The pause between two checks of the steps, in milliseconds. */
 const CHECK_MS = 2000;
 
-/** The state of the resources that the steps create. Empty if no environment is chosen. */
-interface Progress {
-  readonly hasToken?: boolean;
-  readonly isTokenUsed?: boolean;
-  /** The id of a user group. Undefined if no user group exists. */
-  readonly group?: string | undefined;
-  /** Whether the environment has signing keys. The first viewer session creates the keys. */
-  readonly hasSession?: boolean;
-  readonly webhook?: string | undefined;
-  readonly isDelivered?: boolean;
-}
-
+/** Returns the state of the resources that the steps create. The state is empty if no environment is chosen. */
 function useProgress() {
   const { admin, caller, environment } = useSession();
-  return useWatched<Progress>(
+  return useWatched(
     "steps",
     async (signal) => {
       if (!environment) return {};
@@ -51,6 +40,7 @@ function useProgress() {
         hasToken: others.length > 0,
         isTokenUsed: others.some(({ lastUseTime }) => lastUseTime !== undefined),
         group: userGroups[0]?.providedId,
+        // The first viewer session creates the signing keys.
         hasSession: signingKeys.length > 0,
         webhook: webhooks.find(({ state }) => state === State.ENABLED)?.id ?? webhooks[0]?.id,
         isDelivered: webhooks.some(({ lastSuccessTime }) => lastSuccessTime !== undefined),

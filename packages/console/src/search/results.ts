@@ -13,22 +13,12 @@ const PAUSE_MS = 150;
 
 type Request = { readonly environment: Session["caller"]["environment"]; readonly text: string };
 
-export interface FoundGroups {
-  readonly groups: readonly UserGroupInfo[];
-  /** Whether the search by name stopped at `MAX_PAGES`. Further user groups may match. */
-  readonly isCut: boolean;
-}
-
 /**
  * Finds user groups whose id starts with the text, then user groups whose name contains the text.
  *
  * @throws ConnectError if a call fails
  */
-export async function findGroups(
-  admin: Session["admin"],
-  { environment, text }: Request,
-  signal: AbortSignal,
-): Promise<FoundGroups> {
+export async function findGroups(admin: Session["admin"], { environment, text }: Request, signal: AbortSignal) {
   await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   signal.throwIfAborted();
   const [withPrefix, named] = await Promise.all([
@@ -41,6 +31,7 @@ export async function findGroups(
   return { groups: groups.slice(0, MAX_RESULTS), isCut: named.isCut };
 }
 
+/** Sets `isCut` if the search stopped at `MAX_PAGES`. Further user groups may match. */
 async function namedGroups(admin: Session["admin"], { environment, text }: Request, signal: AbortSignal) {
   const groups: UserGroupInfo[] = [];
   let pageToken = "";

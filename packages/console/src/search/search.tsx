@@ -1,6 +1,5 @@
 import { signal } from "@preact/signals";
-import { Building2, type LucideIcon, UsersRound } from "lucide-preact";
-import type { ComponentChildren } from "preact";
+import { Building2, UsersRound } from "lucide-preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { environmentsOf } from "../../../operator/src/pages.ts";
@@ -42,12 +41,6 @@ export function useSearchKeys(): void {
   }, []);
 }
 
-interface Target {
-  readonly href: string;
-  readonly icon: LucideIcon | undefined;
-  readonly content: ComponentChildren;
-}
-
 /** Shows a dialog that finds pages, environments, and user groups of the current environment. */
 export function Search() {
   const { admin, isRoot, environment, env } = useSession();
@@ -65,7 +58,7 @@ export function Search() {
     isRoot ? environmentsOf((page) => admin.listEnvironments(page, { signal: abort })) : [],
   );
   const { path, isOfEnvironment, link } = PAGES.find((each) => each.path === route.value.path) ?? {};
-  const targets: readonly Target[] = [
+  const targets = [
     ...(groups.value?.groups ?? []).map((group) => ({
       href: hrefOf("group", { env, id: group.providedId }),
       icon: UsersRound,
@@ -98,7 +91,7 @@ export function Search() {
   const close = () => {
     searching.value = undefined;
   };
-  const follow = (target: Target | undefined) => {
+  const follow = (target: (typeof targets)[number] | undefined) => {
     if (!target) return;
     close();
     go(target.href);

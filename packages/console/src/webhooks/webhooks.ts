@@ -1,8 +1,9 @@
-import { type Duration, durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import {
   DeliveryOutcome as Outcome,
   WebhookState as State,
   type Webhook,
+  type WebhookDelivery,
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { countText } from "../../../operator/src/words.ts";
@@ -48,12 +49,7 @@ const FAILURES: { readonly [outcome in Outcome]?: readonly [why: string, whatToD
   ],
 };
 
-export interface Attempted {
-  readonly outcome: Outcome;
-  /** 0 if there was no response. */
-  readonly httpStatus: number;
-  readonly duration?: Duration | undefined;
-}
+type Attempted = Pick<WebhookDelivery, "outcome" | "httpStatus" | "duration">;
 
 /** Describes the result of a delivery attempt, without advice. */
 export function outcomeText({ outcome, httpStatus }: Attempted): string {
