@@ -124,7 +124,7 @@ const WANTED: readonly (readonly [title: string, call: CallKey, ours: string, th
   ["Connect JSON Get ÷ Fastify without encryption", "connectGet", "service", "fastify-plain", 1.15],
   ["REST GET ÷ Fastify", "restGet", "service", "fastify", 1],
   ["REST GET ÷ Fastify without encryption", "restGet", "service", "fastify-plain", 1.15],
-  ["REST GET on Deno ÷ its floor", "restGet", "service-deno", "bareHttp-deno", 1],
+  ["REST GET on Deno ÷ bare `node:http` on Deno", "restGet", "service-deno", "bareHttp-deno", 1],
 ];
 
 function ratios(ours: readonly Turn[], theirs: readonly Turn[], pick: (turn: Turn) => number): Summary {

@@ -38,12 +38,12 @@ export async function main(args: readonly string[]): Promise<void> {
   const parts = [
     `${describeMachine(runtimes)}. One worker has its own core. Redis and the loads share the other core. Each load ` +
       `takes ${seconds} s. The speed of the machine can change, so the peak rate is measured before and after the other ` +
-      "loads. **Share of the peak**: share of the average of both peak rates. **Other caller**: a client with its own " +
-      "API token. It makes 50 calls per second over each HTTP version, also before and after the load. **In the " +
-      "worker**: the worker's own measure of these calls, without their wait in the queue. **Busy**: share of the " +
-      "worker's core that is in use. If the share is below 90 %, the load generator is the bottleneck. **Memory**: " +
-      `peak resident memory. **Recovered after**: time from the end of the load until a call is answered within ` +
-      `${PROMPT_MS} ms. h2load opens only as many streams as the worker allows, and the p99 excludes the wait for a ` +
+      "loads. **Share of the peak**: answered calls, as a share of the average of both peak rates. **Other caller**: a " +
+      "client with its own API token. The client makes 50 calls per second over each HTTP version, also before and " +
+      "after the load. **In the worker**: the duration of these calls in the worker, without the wait in the queue. " +
+      "**Busy**: share of the worker's core that is in use. If the share is below 90 %, the load generator is the " +
+      "bottleneck. **Memory**: peak resident memory. **Recovered after**: time from the end of the load until a call is " +
+      `answered within ${PROMPT_MS} ms. h2load opens only as many streams as the worker allows, and the p99 excludes the wait for a ` +
       "stream. A gRPC refusal or error has HTTP status 200, like an answer. So the table derives the number of " +
       "refusals from the total size of all answers, and the p99 includes refusals.",
   ];

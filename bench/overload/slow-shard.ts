@@ -34,7 +34,7 @@ export async function slowShard(
   const both = await Promise.all(
     pair.map(async (tenant) => {
       if (!tenant)
-        throw new Error("the first node and another node must have an environment each: run the benchmark again");
+        throw new Error("either all environments are on the slow shard, or none is: run the benchmark again");
       const { environment: group, token } = tenant;
       const reads = await readsOf(REST_HTTP2, server.url(2), { groups: [group], folder, name: group });
       return { ...reads, headers: { authorization: `Token ${token}` } };
@@ -71,7 +71,7 @@ export async function slowShard(
   );
   return [
     "## A slow shard",
-    `Reads in an environment on one shard at ${whole(perSecond)} per second, and in an environment on another shard at the same rate:`,
+    `One environment is on the slow shard, another environment on another shard. Each receives ${whole(perSecond)} reads per second:`,
     table(["state of the shard", ...columns], lines),
   ].join("\n\n");
 }

@@ -114,5 +114,5 @@ function ofThisPage(req, res, next) {
   const site = req.get("Sec-Fetch-Site");
   // Browsers from before 2023 send only `Origin`.
   if (site === undefined ? req.get("Origin") === origin : site === "same-origin") return next();
-  res.status(403).json({ error: "only the page may request this" });
+  res.status(403).json({ error: "requests from other sites are refused" });
 }

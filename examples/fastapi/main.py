@@ -67,7 +67,7 @@ async def of_this_page(request: Request, call_next: Callable[[Request], Awaitabl
     # Browsers from before 2023 send only `Origin`.
     is_own = site == "same-origin" if site else request.headers.get("Origin") == ORIGIN
     if request.method == "POST" and not is_own:
-        return JSONResponse({"detail": "only the page may request this"}, 403)
+        return JSONResponse({"detail": "requests from other sites are refused"}, 403)
     response = await call_next(request)
     response.headers["Content-Security-Policy"] = POLICY
     return response

@@ -91,7 +91,7 @@ func ofThisPage(host string, next http.Handler) http.Handler {
 		// Browsers from before 2023 send only Origin.
 		site := cmp.Or(request.Header.Get("Sec-Fetch-Site"), request.Header.Get("Origin"))
 		if request.Method == http.MethodPost && site != "same-origin" && site != origin {
-			http.Error(response, "only the page may request this", http.StatusForbidden)
+			http.Error(response, "requests from other sites are refused", http.StatusForbidden)
 			return
 		}
 		response.Header().Set("Content-Security-Policy", policy)

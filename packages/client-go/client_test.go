@@ -204,10 +204,10 @@ func TestReportsTheOutcomeOfAllAttemptsNotOnlyOfTheLast(t *testing.T) {
 		answers []http.HandlerFunc
 		outcome string
 	}{
-		"reports unknown if the first attempt may have made a change":        {[]http.HandlerFunc{unknown, notMade}, "unknown"},
-		"reports no outcome if the connection of the first attempt broke":    {[]http.HandlerFunc{lost, notMade}, ""},
-		"reports unknown if the service was overloaded at the later attempt": {[]http.HandlerFunc{unknown, overloaded}, "unknown"},
-		"reports not_made if no attempt can have made a change":              {[]http.HandlerFunc{overloaded, notMade}, "not_made"},
+		"reports unknown if the first attempt may have made a change":                            {[]http.HandlerFunc{unknown, notMade}, "unknown"},
+		"reports no outcome if the connection of the first attempt broke":                        {[]http.HandlerFunc{lost, notMade}, ""},
+		"reports unknown if the first attempt may have made a change and the second was refused": {[]http.HandlerFunc{unknown, overloaded}, "unknown"},
+		"reports not_made if no attempt can have made a change":                                  {[]http.HandlerFunc{overloaded, notMade}, "not_made"},
 	}
 	for name, each := range cases {
 		t.Run(name, func(t *testing.T) {

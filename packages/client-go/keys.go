@@ -25,7 +25,7 @@ const (
 	maxKeysBytes = 1 << 20
 )
 
-var errUnknownKey = errors.New("its issuer does not publish its signing key")
+var errUnknownKey = errors.New("its issuer does not publish the key that signed the session")
 
 // publishedKeys reads and caches the keys of an issuer on demand.
 type publishedKeys struct {

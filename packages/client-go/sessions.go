@@ -77,7 +77,7 @@ func (v *Verifier) VerifyViewerSession(ctx context.Context, session string) (*Vi
 
 func (v *Verifier) verify(ctx context.Context, session string) (*ViewerSession, error) {
 	if v.issuer == "" || v.audience == "" {
-		return nil, errors.New("the verifier has no issuer or no audience: set both, because the verifier would accept sessions of other environments")
+		return nil, errors.New("the verifier has no issuer or no audience: set both, because otherwise the verifier would accept sessions of other environments")
 	}
 	read, err := readSession(session)
 	if err != nil {

@@ -167,7 +167,7 @@ describe("ugs", () => {
     }
   });
 
-  it("`token lookup` finds the group of a token or viewer session; root searches all environments", async () => {
+  it("`token lookup` finds the group of a token or viewer session, and with ADMIN_TOKEN searches all environments", async () => {
     const { name, admin } = await newEnvironment();
     const { admin: other } = await newEnvironment();
     const { stdout: group } = await admin("group create acme --name Acme");

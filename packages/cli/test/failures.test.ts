@@ -97,7 +97,7 @@ describe("a failed call", () => {
     }
   });
 
-  it("is not retried if its change may have been made, and is then reported as a possible change", async () => {
+  it("that may have made a change is not retried without a request id, and is reported as a possible change", async () => {
     for (const args of ["group update g --name x", "group delete g --yes", "env delete e --yes"]) {
       for (const failure of [unknown(), ofProxy(), "break" as const]) {
         const { run } = await newFailing([failure]);
@@ -121,7 +121,7 @@ describe("a failed call", () => {
     });
   });
 
-  it("is reported as a possible change after an unexpected error of the service, unless it only reads", async () => {
+  it("is reported as a possible change after an unexpected error of the service, unless the call only reads", async () => {
     const internal = () => failing(Code.Internal, "INTERNAL");
     const { run } = await newFailing([internal(), internal()]);
     expect(await run("group delete g --yes")).toMatchObject({
@@ -131,14 +131,14 @@ describe("a failed call", () => {
     expect((await run("group list")).stderr).not.toContain("may have been made");
   });
 
-  it("is reported without --request-id if the service refused it and did nothing", async () => {
+  it("that the service refused is reported without --request-id", async () => {
     const { run } = await newFailing([failing(Code.ResourceExhausted, "RATE_LIMITED")]);
     const { code, stderr } = await run("group rotate g");
     expect([code, stderr]).toEqual([6, expect.stringContaining("try again later; nothing was done")]);
     expect(stderr).not.toContain("--request-id");
   });
 
-  it("is reported as a possible change if the user interrupts it, unlike a call that only reads", async () => {
+  it("that the user interrupts is reported as a possible change, unless the call only reads", async () => {
     const silent = createServer(() => {});
     const env = { UGS_URL: await newListener(silent), UGS_TOKEN: "a-token" };
     for (const [args, words] of [
@@ -160,7 +160,7 @@ describe("a failed call", () => {
     expect(stderr).not.toContain("may have been made");
   });
 
-  it("is reported with the --request-id that makes a repetition safe", async () => {
+  it("that may have made a change is reported with its --request-id, for a safe repetition", async () => {
     const { run, requestIds } = await newFailing(Array.from({ length: 8 }, unknown));
     const { code, stderr } = await run("group rotate g");
     expect([code, stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
@@ -177,7 +177,7 @@ describe("a failed call", () => {
     }
   });
 
-  it("is reported without 'nothing was changed' if it only reads", async () => {
+  it("that only reads is reported without the words 'nothing was changed'", async () => {
     const { run } = await newFailing(Array.from({ length: 4 }, notMade));
     const { code, stderr } = await run("group list");
     expect([code, stderr]).toEqual([6, expect.stringContaining("  try again\n")]);

@@ -24,7 +24,7 @@ async function newMigration(count: number) {
 }
 
 describe("ugs import --from-explo", () => {
-  it("keeps every token, can be repeated, and `--verify` finds no difference", async () => {
+  it("keeps every token, changes nothing when repeated, and reports differences with `--verify`", async () => {
     const { hosted, environment, run } = await newMigration(46);
     const mapping = { "1": "own", "2": "of the parent" };
     hosted.customers[7] = customer(7, {
@@ -119,7 +119,7 @@ describe("ugs import --from-explo", () => {
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(990);
   });
 
-  it("waits a minute after a rate-limit response if it cannot read Retry-After", async () => {
+  it("waits one minute after a rate-limit response without a valid Retry-After", async () => {
     const hosted = await newHosted(1);
     for (const fields of [{}, { "retry-after": "soon" }]) {
       hosted.before = (_, response) => {

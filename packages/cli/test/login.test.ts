@@ -122,7 +122,7 @@ describe("profiles", () => {
     expect((await run("whoami")).code).toBe(0);
   });
 
-  it("ugs reports profiles that it cannot read, and does not use the default profile instead", async () => {
+  it("if ugs cannot read the name of the current profile, ugs fails and does not use the default profile instead", async () => {
     const { run, config } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const current = join(config, "ugs/profile");

@@ -17,7 +17,7 @@ const INTERRUPTED = /^(\w+ported .*\n)*run the same command again to continue\nu
 describe("a running ugs export", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  it("resumes after the last stored page if it was killed, and explains what to do if its .part file is missing", async () => {
+  it("is continued by the next run after SIGKILL; if the .part file is missing, the next run explains what to do", async () => {
     const { gate, folder, run, start } = await newPlace(server, GROUPS);
     const [file, whole] = [join(folder, "out.jsonl"), join(folder, "whole.jsonl")];
     expect((await run(["export", whole, "--include-tokens"])).code).toBe(0);

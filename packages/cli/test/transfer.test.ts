@@ -289,7 +289,7 @@ describe("ugs import", () => {
     expect([changed.code, changed.stderr]).toEqual([
       2,
       expect.stringMatching(
-        /of another version of the file\n {2}give --restart to start again; a restarted import creates no group twice/,
+        /of another version of the input file\n {2}give --restart to start again; a restarted import creates no group twice/,
       ),
     ]);
     expect(await counts(["import", file, "--restart"])).toMatchObject({ created: 1, unchanged: 1 });
@@ -351,7 +351,7 @@ describe("ugs import", () => {
     expect((await run(["export", file, "--force"])).code).toBe(0);
   });
 
-  it("overwrites only files that ugs created", async () => {
+  it("does not overwrite a directory, a device, a link's target or a changed rejects file", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "groups.csv");
     await writeFile(file, "provided_id\na\n\u0007\n");

@@ -107,7 +107,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
   });
 
   it.each(["sync", "gthread", "gevent"])(
-    "works in %s workers of gunicorn that fork after the creation of the client",
+    "works in %s workers of gunicorn, also if gunicorn forks them after the creation of the client",
     async (kind) => {
       const server = await newServer();
       const env = {
@@ -175,7 +175,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     },
   );
 
-  it("has types for mypy and pyright", async () => {
+  it("has types that mypy and pyright accept, and both report a wrong call", async () => {
     const mypy = join(programs, "mypy");
     // Other tests copy the packages at the same time, so do not create temporary files in the packages.
     const own = run(mypy, ["--cache-dir", join(folder, "own-cache"), "src"], { cwd: PACKAGE });

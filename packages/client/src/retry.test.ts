@@ -112,7 +112,7 @@ it.each([
   ["the service is overloaded", serviceError(Code.ResourceExhausted, "OVERLOADED", { retryAfter: "0" })],
   ["there is no connection", nodeError("ECONNREFUSED", Code.Unavailable)],
   ["the network is unreachable", nodeError("EHOSTUNREACH", Code.Internal)],
-])("retrying repeats all calls if %s", async (_, error) => {
+])("the client repeats all calls if %s", async (_, error) => {
   for (const call of ["get", "update", "rotate"] as const) expect((await triesOf(error, call)).tries).toBe(4);
 });
 
@@ -125,7 +125,7 @@ it.each([
   ["the connection is dead", nodeError("ETIMEDOUT", Code.Unavailable, "read")],
   ["the network fails during the call", nodeError("EHOSTUNREACH", Code.Internal, "read")],
   ["the connection closed while the client wrote the request", nodeError("EPIPE", Code.Internal, "write")],
-])("retrying repeats only calls that are safe to repeat if %s", async (_, error) => {
+])("if %s, the client repeats only calls that are safe to repeat", async (_, error) => {
   for (const call of ["get", "resolve", "rotate with a request id"] as const)
     expect((await triesOf(error, call)).tries, call).toBe(4);
   for (const call of ["update", "rotate"] as const) expect((await triesOf(error, call)).tries, call).toBe(1);
@@ -143,7 +143,7 @@ it.each([
   ["the attempt with a broken connection, if later attempts were rejected", [broken, overloaded, overloaded], broken],
   ["the last attempt, if no attempt can have made a change", [unreachable, overloaded, notMade], notMade],
   ["the last attempt, if the client could not connect for this attempt", [broken, notMade, unreachable], unreachable],
-])("retrying throws the error of %s", async (_, errors, thrown) => {
+])("the client throws the error of %s", async (_, errors, thrown) => {
   const left = [...errors];
   const fail = () => async () => {
     throw left.shift();
@@ -162,23 +162,23 @@ it.each([
   ["the environment is full", serviceError(Code.ResourceExhausted, "ENVIRONMENT_FULL")],
   ["the certificate has expired", nodeError("CERT_HAS_EXPIRED", Code.Internal)],
   ["the deadline is exceeded", new ConnectError("late", Code.DeadlineExceeded)],
-])("retrying does not repeat a call that fails because %s", async (_, error) => {
+])("the client does not repeat a call that fails because %s", async (_, error) => {
   for (const call of ["get", "rotate with a request id"] as const) expect((await triesOf(error, call)).tries).toBe(1);
 });
 
-it("retrying throws the error of the service if Retry-After is longer than the remaining time", async () => {
+it("the client throws the error of the service if Retry-After is longer than the remaining time", async () => {
   const error = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "7" });
   expect((await triesOf(error, "get", 5000)).tries).toBe(1);
   expect(pauses).toEqual([]);
 });
 
-it("retrying does not repeat a call without a deadline if Retry-After is longer than ten seconds", async () => {
+it("the client does not repeat a call without a deadline if Retry-After is longer than ten seconds", async () => {
   const year = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: String(365 * 86_400) });
   // 0 means no deadline.
   expect((await triesOf(year, "get", 0)).tries).toBe(1);
 });
 
-it("retrying repeats a call until its deadline, and sends the remaining time with each attempt", async () => {
+it("the client repeats a call until its deadline, and sends the remaining time with each attempt", async () => {
   const error = serviceError(Code.Unavailable, "UNAVAILABLE");
   const { left } = await triesOf(error, "get", 4000, Number.POSITIVE_INFINITY);
   expect(pauses).toEqual([125, 250, 500, 1000, 1000, 1000]);
@@ -189,7 +189,7 @@ it("retrying repeats a call until its deadline, and sends the remaining time wit
   expect(pauses).toEqual([187.5, 375, 750, 1500, 1500, 1500]);
 });
 
-it("retrying stops after ten seconds if the call has no deadline", async () => {
+it("the client stops after ten seconds if the call has no deadline", async () => {
   const { tries, left } = await triesOf(
     serviceError(Code.Unavailable, "UNAVAILABLE"),
     "get",

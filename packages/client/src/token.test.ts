@@ -42,15 +42,18 @@ it("the client calls the token function for each call, and once more after the s
   expect(calls).toEqual([undefined, "old", undefined, "old"]);
 });
 
-it("the client does not repeat a call with the rejected token", async () => {
+it("if there is no other token, the client does not repeat the rejected call", async () => {
   expect(await presented(() => "old", "new")).toEqual(["Token old", "Unauthenticated"]);
   expect(await presented("old", "new")).toEqual(["Token old", "Unauthenticated"]);
 });
 
-it.each(["", " \n", "two words", undefined])("the client rejects the token %j without showing it", async (token) => {
-  expect(() => presentingToken(token as string)).toThrow(/^token must be an API token of the service(?!.*two words)/);
-  expect(await presented(() => token as string, "good")).toEqual(["Unknown"]);
-});
+it.each(["", " \n", "two words", undefined])(
+  "the client rejects the token %j, and does not show the token in the error",
+  async (token) => {
+    expect(() => presentingToken(token as string)).toThrow(/^token must be an API token of the service(?!.*two words)/);
+    expect(await presented(() => token as string, "good")).toEqual(["Unknown"]);
+  },
+);
 
 it("if the token function hangs, the call ends at its deadline, and the signal of the function is aborted", async () => {
   const signals: AbortSignal[] = [];

@@ -143,7 +143,7 @@ export async function verifyViewerSession(session: string, options: VerifyOption
 /** Parses a session, but does not check the signature. @throws ViewerSessionError if the session is malformed */
 function readWhole(session: unknown): UnverifiedSession {
   if (typeof session === "object" && session !== null)
-    throw refused("malformed", "it is an object, not a string: await it, and use its field session");
+    throw refused("malformed", "it is an object, not a string: await the response, and pass its field session");
   if (typeof session !== "string" || session === "") throw refused("malformed", "it is empty or not a string");
   if (session.length > MAX_SESSION_LENGTH)
     throw refused("malformed", `it is longer than ${MAX_SESSION_LENGTH} characters`);
@@ -166,7 +166,7 @@ async function keyOf(
     return await keysAt(keysUrl, timeoutMs)({ alg: ALGORITHM, kid });
   } catch (error) {
     if (error instanceof errors.JWKSNoMatchingKey)
-      throw refused("unknown-key", `${issuer} does not publish its key`, error);
+      throw refused("unknown-key", `${issuer} does not publish the key that signed the session`, error);
     const text = `the keys of ${issuer} cannot be read at ${keysUrl}: ${whyUnread(error, keysUrl)}`;
     throw new SessionKeysError(text, { cause: error });
   }

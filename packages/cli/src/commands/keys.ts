@@ -73,7 +73,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
         `the secrets of these groups, signing keys or webhooks cannot be decrypted: ${failed.slice(0, MAX_FAILED).join(", ")}${more}`,
         {
           exitCode: EXIT.conflict,
-          hint: "ugs keys check shows missing keys; if none is missing, replace the secrets with ugs group revoke, ugs signing-key rotate --end-sessions or ugs webhook rotate-secret; then run this command again (after ugs webhook rotate-secret: 24 hours later)",
+          hint: "ugs keys check shows missing keys; if no key is missing, replace the secrets with ugs group revoke, ugs signing-key rotate --end-sessions or ugs webhook rotate-secret; then run this command again (after ugs webhook rotate-secret, wait 24 hours)",
         },
       );
     }

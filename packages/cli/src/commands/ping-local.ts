@@ -32,7 +32,7 @@ export async function checkLocally({ shell, settings }: Session, path: string) {
       exitCode: EXIT.unavailable,
       hint:
         shell.env["TLS_CLIENT_CA_FILE"] && !shell.env["METRICS_PORT"]
-          ? "the main port requires a client certificate: set METRICS_PORT, because ugs then checks METRICS_PORT, which requires no certificate"
+          ? "the main port requires a client certificate: set METRICS_PORT, so that ugs calls the metrics port, which requires no certificate"
           : "see the log of the service; HOST, PORT, METRICS_PORT and TLS_CERT_FILE must be the values with which the service was started",
       cause: error,
     });

@@ -55,8 +55,9 @@ const HINTS: { readonly [reason: string]: string } = {
     "run ugs env delete NAME --force to complete the deletion, then create the environment again",
   ETAG_MISMATCH: "ugs group get ID shows the current etag of the group",
   API_TOKEN_CHANGED:
-    "API tokens of the environment were just revoked, maybe the token of this command; try again in 5 seconds",
-  API_TOKEN_OUTLIVES_CALLER: "revoke the API token, or run this command with a token that expires after the API token",
+    "API tokens of the environment were just revoked, maybe also the token of this command; try again in 5 seconds",
+  API_TOKEN_OUTLIVES_CALLER:
+    "use a token that expires no earlier than the API token to rotate, or revoke the API token to rotate",
   TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows the last use of each token",
   WEBHOOK_NOT_FOUND: "ugs webhook list shows all webhooks",
   TOO_MANY_WEBHOOKS: "ugs webhook list shows all webhooks; delete unused webhooks",

@@ -98,7 +98,7 @@ function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }
 
-const NOT_CSV = "is not CSV: a quote is not closed, or a cell without a quote at its start contains a quote";
+const NOT_CSV = "is not CSV: a quote is not closed, or an unquoted cell contains a quote";
 
 /** Reads the lines of the next record, until all quotes are closed. First skips blank lines and remarks (`REMARK`). */
 async function nextRecord(next: () => Promise<Line | undefined>): Promise<readonly Line[]> {

@@ -99,7 +99,8 @@ export async function report(
     const title = ["imported into", "dry run against", "compared with"][column];
     await out.line(`${title} ${target.name}${resumed > 0 ? `, ${countText(resumed, "group")} by an earlier run` : ""}`);
     for (const [number, words] of rows) await out.line(`${number.padStart(width)}  ${words}`);
-    if (hasRejects) await out.line(`${rejects.path} has the reasons: correct this file and import it`);
+    if (hasRejects)
+      await out.line(`${rejects.path} has the rejected groups and the reasons: correct this file and import it`);
     if ((Object.keys(NO_COUNTS) as Fate[]).every((fate) => counts[fate] === 0))
       out.note("warning: the input has no groups");
   }

@@ -25,7 +25,7 @@ const { signal } = new AbortController();
 afterEach(() => void vi.restoreAllMocks());
 
 describe("Patience", () => {
-  it("throws the error after retries for five minutes, without the delays that the service requests", async () => {
+  it("retries for five minutes and then throws the error; delays that the service requests do not count", async () => {
     const pauses: [number, string][] = [];
     // The fake clock advances only during pauses. Each pause is a little longer than requested, as on a busy machine.
     let now = 0;

@@ -10,7 +10,7 @@ export type Binding = { readonly [difference in keyof typeof DIFFERENCES]?: stri
 
 /** Texts for the differences between the bindings of two runs. */
 const DIFFERENCES = {
-  input: () => "of another version of the file",
+  input: () => "of another version of the input file",
   url: (url: string) => `with the service ${url}`,
   environment: (name: string) => `with the environment ${name}`,
   rejects: (path: string) => `with rejects in ${path}`,

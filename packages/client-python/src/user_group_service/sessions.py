@@ -165,7 +165,7 @@ class _PublishedKeys:
         if found is None and self._failure is not None:
             raise KeysUnavailable(self._failure)
         if found is None:
-            raise InvalidViewerSession("its issuer does not publish its signing key")
+            raise InvalidViewerSession("its issuer does not publish the key that signed the session")
         return found
 
     def _read(self) -> None:
