@@ -43,8 +43,8 @@ export async function main(args: readonly string[]): Promise<void> {
       "after the load. **In the worker**: the duration of these calls in the worker, without the wait in the queue. " +
       "**Busy**: share of the worker's core that is in use. If the share is below 90 %, the load generator is the " +
       "bottleneck. **Memory**: peak resident memory. **Recovered after**: time from the end of the load until a call is " +
-      `answered within ${PROMPT_MS} ms. h2load opens only as many streams as the worker allows, and the p99 excludes the wait for a ` +
-      "stream. A gRPC refusal or error has HTTP status 200, like an answer. So the table derives the number of " +
+      `answered within ${PROMPT_MS} ms. h2load opens only as many streams as the worker allows, and the p99 excludes ` +
+      "the wait for a stream. A gRPC refusal or error has HTTP status 200, like an answer. So the table derives the number of " +
       "refusals from the total size of all answers, and the p99 includes refusals.",
   ];
   const add = (text: string) => parts.push(text);

@@ -178,10 +178,10 @@ describe("ugs import --from-explo", () => {
     hosted.before = (_, response) => pageOne(response);
     const { code, stderr } = await run();
     expect(code).toBe(6);
-    expect(stderr).toMatch(/50 customers, and lists 20\n/);
+    expect(stderr).toMatch(/50 customers, but lists only 20\n/);
   });
 
-  it("rejects customers that it cannot import unchanged", async () => {
+  it("rejects customers that are malformed, have no token or repeat an id, and imports the other customers", async () => {
     const { hosted, run } = await newMigration(5);
     hosted.customers[1] = { ...customer(1), token: undefined } as unknown as (typeof hosted.customers)[number];
     hosted.customers[2] = customer(2, { name: null as unknown as string });

@@ -137,7 +137,7 @@ describe("viewer sessions and the keys that sign them", () => {
     expect(await admin("viewer session revoke nobody --yes")).toMatchObject({ code: 3 });
   });
 
-  it("`signing-key` lists and rotates keys; with `--end-sessions`, it revokes all sessions after a confirmation", async () => {
+  it("`signing-key` lists and rotates keys, and `--end-sessions` revokes all sessions after a confirmation", async () => {
     const { env, admin } = await newEnvironment();
     const none = await admin("signing-key list");
     expect([none.code, none.stdout, none.stderr]).toEqual([0, "", expect.stringContaining("There are no keys yet")]);

@@ -12,7 +12,7 @@ describe("ugs webhook", () => {
   const server = suiteServer({ env: { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" } });
   const { root, newEnvironment } = usersOf(server);
 
-  it("creates, changes and tests a webhook, delivers its events again, and deletes it", async () => {
+  it("creates, changes and tests a webhook, delivers its events again, and deletes the webhook", async () => {
     const { name, admin } = await newEnvironment();
     const receiver = await newReceiver();
     expect(await admin("webhook list")).toMatchObject({ code: 0, stderr: "There are no webhooks.\n" });

@@ -80,10 +80,13 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
       }
       isSettled = !isMoved && (total === undefined || pass.size >= total);
       if (passes === MAX_PASSES && seen.size < (total ?? 0))
-        throw new Failure(`the hosted service reports ${count(total ?? 0)} customers, and lists ${count(pass.size)}`, {
-          exitCode: EXIT.unavailable,
-          hint: "the hosted service repeats pages, or the list changes all the time: try again, or ask the support of the hosted service",
-        });
+        throw new Failure(
+          `the hosted service reports ${count(total ?? 0)} customers, but lists only ${count(pass.size)}`,
+          {
+            exitCode: EXIT.unavailable,
+            hint: "the hosted service repeats pages, or the list changes all the time: try again, or ask the support of the hosted service",
+          },
+        );
     }
   }
 
