@@ -83,7 +83,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     ]);
   });
 
-  it("shows a session in a page with the program of its README", async () => {
+  it("runs the back end of its README, which creates and verifies viewer sessions", async () => {
     const server = await newServer();
     const port = await freePort();
     const [code = ""] = blocks("py").filter((block) => block.includes("make_server("));
