@@ -254,7 +254,7 @@ describe("viewer sessions", () => {
       verifyViewerSession(given as string, { ...options, ...wrong }).catch(({ message }: Error) => message);
     expect(await why(session, { issuer: slashed })).toContain(`"${issuer}", not "${slashed}"`);
     expect(await why(session, { audience: "dashboard" })).toContain('"dashboards", not "dashboard"');
-    expect(await why(Promise.resolve({ session }))).toContain("await it");
+    expect(await why(Promise.resolve({ session }))).toContain("await the response");
     const { createTime, expireTime } = await verifyViewerSession(session, options);
     vi.useFakeTimers({ toFake: ["Date"] });
     vi.setSystemTime(createTime.getTime() - 120_000);
