@@ -242,7 +242,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 describeServers((server) => {
   const adminToken = newAdminToken(server);
 
-  it("AdminService denies an API token access to other environments, and a request with ADMIN_TOKEN must name its environment", async () => {
+  it("AdminService denies an API token access to other environments, and a request with ADMIN_TOKEN must name an environment", async () => {
     const userGroupId = newId();
     await grpcClients(server).groups.getUserGroup({ userGroupId });
     const admin = adminOf(server.url, adminToken.text);

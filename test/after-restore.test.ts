@@ -19,7 +19,7 @@ const about = (userGroupId: string, method: string, createTime: string, changedF
   return { userGroupId, method, createTime: `2026-01-31T08:00:0${createTime}Z`, changedFields };
 };
 
-it("after-restore.js prints a revoke command for a group that was deleted and recreated, or a delete command if it was only deleted", () => {
+it("after-restore.js prints a revoke command for a deleted and recreated group, and a delete command for a deleted group", () => {
   const deleted = (id: string) => about(id, "DeleteUserGroup", "0");
   expect(
     commandsOf(

@@ -41,7 +41,7 @@ describe("the comparison of commits", () => {
     expect(table).not.toContain("No conclusion");
   });
 
-  it("draws no conclusion if the cost of the control differs from the first server, although both run the same commit", () => {
+  it("draws no conclusion if the control and the first server differ in cost, although both run the same commit", () => {
     const table = tableOf({ [CONTROL]: [1.01, 1.02, 1.03, 1.04], expensive: [1.2, 1.2, 1.2, 1.2] });
     expect(lineOf(table, "expensive")).toBe("| expensive | +20.0 % (+20.0 to +20.0) |  |");
     expect(table).toContain("**No conclusion: the control differs from the first server by more than 1.5 %.**");

@@ -6,7 +6,7 @@ import { describeWithRedis, newOperator, newRedis, newServer } from "./support/o
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
 describeWithRedis("while the memory of Redis is full", () => {
-  it("an API token can be revoked, and an API token that it issued stays valid", async () => {
+  it("an API token can be revoked, and the API tokens issued with the revoked token stay valid", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const root = adminOf(server.url);

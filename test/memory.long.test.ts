@@ -58,7 +58,7 @@ describeWithRedis("the memory of a group in Redis", () => {
     await isCompact();
   });
 
-  it("a short group needs at most 560 bytes with indexes, a long group 1.9 times its data, and an audit event 180 bytes", async () => {
+  it("a short group with its indexes needs at most 560 bytes, a long group needs at most 1.9 times its data, and an audit event needs at most 180 bytes", async () => {
     const store = storeOf();
     /**
      * Deletes the events, and then all other keys. Returns the memory that each of the two deletions frees, in bytes.

@@ -119,10 +119,10 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     const { groups } = grpcClients(await start(redis.url));
     await groups.getUserGroup({ userGroupId: "a" });
     const wrong = await refused({ REDIS_URL: redis.url, TOKEN_KEYS: `test:${OTHER_KEY}` });
-    expect(wrong.output).toMatch(/cannot use Redis: TOKEN_KEYS has another key under the id test /);
+    expect(wrong.output).toMatch(/cannot use Redis: TOKEN_KEYS has a new secret for the id test,/);
     const none = await refused({ REDIS_URL: redis.url, TOKEN_KEYS: `new:${OTHER_KEY}` });
     expect(none.output).toMatch(
-      /cannot use Redis: TOKEN_KEYS has none of the keys .*\(test\); add them after the new key/,
+      /cannot use Redis: TOKEN_KEYS has none of the keys .*\(test\); add the old keys after the new key/,
     );
     // A server starts if the old key is the second key of TOKEN_KEYS. After that, a process that has only the old key
     // must not start.

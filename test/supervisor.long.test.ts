@@ -68,7 +68,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     process.kill(victim, "SIGKILL");
     await waitFor("the workers are ready", () => server.says("listening").length === 1);
     expect(server.says("listening")[0]).toMatchObject({ workers: 3, url: expect.stringContaining("http://") });
-    expect(server.says("a worker exited; the supervisor starts another")[0]).toMatchObject({
+    expect(server.says("a worker exited; the supervisor starts another worker")[0]).toMatchObject({
       worker_pid: victim,
       signal: "SIGKILL",
     });
@@ -101,7 +101,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     await waitFor("the workers exit", () => server.says("closed").length >= 2);
     process.kill(pids[0] as number, "SIGKILL");
     expect(await server.exited()).toBe(0);
-    expect(server.says("a worker exited; the supervisor starts another")).toEqual([]);
+    expect(server.says("a worker exited; the supervisor starts another worker")).toEqual([]);
     for (const pid of pids) await waitUntilGone(pid);
   });
 

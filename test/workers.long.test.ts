@@ -108,7 +108,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     // The metrics include the counts of the worker that exited, so that no counter decreases.
     await waitFor("the exit is counted", async () => String(await counted()) === "10,1,2");
     expect((await get(server, "/api/user?user_group_id=after")).status).toBe(200);
-    expect(server.log().some(({ msg }) => msg === "a worker exited; the supervisor starts another")).toBe(true);
+    expect(server.log().some(({ msg }) => msg === "a worker exited; the supervisor starts another worker")).toBe(true);
     expect(await server.stop()).toBe(0);
   });
 

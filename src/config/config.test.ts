@@ -487,7 +487,7 @@ describe("the error for invalid settings", () => {
       ["API_TOKENS", `a=${TOKEN},b=${TOKEN}x,c=${TOKEN}`, ["entries 1 and 3 have the same token"]],
       ["TOKEN_KEYS", `a:${KEY},b:short`, ["entry 2 must be ID:KEY"]],
       ["TOKEN_KEYS", `a:${KEY},b:${KEY},b:${OTHER_KEY}`, ["entries 2 and 3 have the same ID"]],
-      ["REDIS_URL", "redis-cluster://h:1,h:0", ["has an invalid host 2; it must be redis-cluster://"]],
+      ["REDIS_URL", "redis-cluster://h:1,h:0", ["has an invalid host 2, but must be redis-cluster://"]],
     ];
     for (const [setting, text, starts] of named) {
       const faults = await faultsOf({ ...BESIDE[setting], [setting]: text });

@@ -77,7 +77,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     const why = lastError ? errorFields(lastError) : {};
     if (lastError) logged.add(lastError.message);
     if (isReporter())
-      logger.error(why, "waiting for Redis: calls fail until it answers. Check REDIS_URL, and that Redis runs");
+      logger.error(why, "waiting for Redis: calls fail until Redis answers. Check REDIS_URL, and that Redis runs");
   }, WAIT_MS);
   const end = () => {
     clearTimeout(timer);

@@ -287,7 +287,7 @@ function requireLayout(format: string): void {
   const writer = Number(found) > Number(LAYOUT) ? "a later" : "an earlier";
   throw new StoreMisconfigured(
     `this Redis holds data of ${writer} release with layout ${found}, but this release has layout ${LAYOUT}. ` +
-      "If REDIS_URL is wrong, correct it. Otherwise export the groups with the release that wrote the data (ExportUserGroups). Then import them with this release into an empty Redis or another database (ImportUserGroups)",
+      "If REDIS_URL is wrong, correct it. Otherwise export the groups with the release that wrote the data (ExportUserGroups). Then import the groups with this release into an empty Redis or another database (ImportUserGroups)",
   );
 }
 

@@ -71,13 +71,13 @@ export async function requireSuccessor(
   const first = next[0]?.id;
   if (!has(ring, first)) {
     throw new StoreMisconfigured(
-      `the first key of TOKEN_KEYS, ${first}, is new, so other workers cannot decrypt the tokens that this key encrypts. Put this key last. When every worker has this key, put it first`,
+      `the first key of TOKEN_KEYS, ${first}, is new, so other workers cannot decrypt the tokens that this key encrypts. Put the new key last. When every worker has the new key, put the new key first`,
     );
   }
   const lost = ring.map(({ id }) => id).filter((id) => !has(next, id));
   if (!redis ? lost.length > 0 : !has(next, ring[0]?.id)) {
     throw new StoreMisconfigured(
-      `TOKEN_KEYS lacks ${lost.join(", ")}, which may have encrypted tokens: add every missing key again`,
+      `TOKEN_KEYS lacks ${lost.join(", ")}, and stored tokens may need these keys: add the missing keys again`,
     );
   }
   if (redis) await redis.tokenKeys.requireUnneeded(await checkTokenKeys(redis.client, next));

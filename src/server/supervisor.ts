@@ -153,7 +153,7 @@ export class Supervisor {
       return;
     }
     const { pid, ...how } = exit;
-    this.#log.logger.error({ worker_pid: pid, ...how }, "a worker exited; the supervisor starts another");
+    this.#log.logger.error({ worker_pid: pid, ...how }, "a worker exited; the supervisor starts another worker");
     const delay = performance.now() - started < RESTART_DELAY_MS ? RESTART_DELAY_MS : 0;
     setTimeout(() => this.#fork(), delay);
   }

@@ -126,7 +126,7 @@ describe("the key ring", () => {
         return error;
       }
     };
-    expect(String((thrown() as Error).cause)).toContain(`under the key "old", which TOKEN_KEYS lacks`);
+    expect(String((thrown() as Error).cause)).toContain(`with the key "old", which TOKEN_KEYS lacks`);
   });
 
   it("rejects a token if its key is missing, has another secret, or has another id", () => {

@@ -187,6 +187,6 @@ function nonceOf(digest: string): Buffer {
 
 /** Returns the error for a key that is not in the ring. @param outcome set if the call was a change */
 export function keyMissing(keyId: string, outcome?: ChangeOutcome): RecordUnreadable {
-  const cause = new Error(`a record is encrypted under the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
+  const cause = new Error(`a record is encrypted with the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
   return new RecordUnreadable(cause, outcome);
 }

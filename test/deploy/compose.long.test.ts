@@ -80,7 +80,7 @@ describe("compose.yaml", () => {
     expect(rights).toEqual(documentedRights());
   });
 
-  it.skipIf(redisUrl === undefined)("has settings with which the service and Redis start", async () => {
+  it.skipIf(redisUrl === undefined)("has settings that Redis and the service accept without a warning", async () => {
     const { folder, make } = newSecrets();
     make();
     const [redisPort, PORT] = [String(await freePort()), String(await freePort())];
@@ -111,7 +111,7 @@ describe("compose.yaml", () => {
     expect(await store.stop()).toBe(0);
   });
 
-  it("publishes the port of the image, and mounts the files of its settings", () => {
+  it("publishes the port that the image exposes, and mounts each file that a setting names", () => {
     const exposed = readStages(join(ROOT, "Dockerfile"))
       .at(-1)
       ?.instructions.find(({ name }) => name === "EXPOSE");

@@ -202,7 +202,7 @@ describe.skipIf(helm === undefined || programs === undefined).each(EXAMPLES)("th
     );
   });
 
-  it("probes the operator endpoints, and exposes the ports of the settings", () => {
+  it("sends probes to /healthz and /readyz, and exposes the ports for calls and metrics", () => {
     const ports = { calls: 8080, metrics: Number(env["METRICS_PORT"]) };
     const named = Object.entries(ports).map(([name, containerPort]) => ({ name, containerPort }));
     expect(container["ports"]).toEqual(named);

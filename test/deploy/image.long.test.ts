@@ -56,7 +56,7 @@ describe.skipIf(programs === undefined)("the image", () => {
     expect([status, stdout]).toEqual([0, ""]);
   });
 
-  it("is built with the steps of the Dockerfile, and serves on a read-only root without privileges", async () => {
+  it("contains a service that runs without privileges and on a read-only root file system", async () => {
     const [build, final] = readStages(path);
     if (!build?.name || !final)
       throw new Error("the Dockerfile must have two stages, and the first stage must have a name");

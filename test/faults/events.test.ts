@@ -67,7 +67,7 @@ const TOPOLOGIES: readonly (readonly [name: string, open: () => Promise<Topology
   ],
 ];
 
-describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) => {
+describeWithRedis.each(TOPOLOGIES)("during kills of workers and %s,", (_, open) => {
   const title =
     "a reader that reconnects, and a webhook whose endpoint fails half the time, receive every change in order";
   it(title, { timeout: 1_200_000 + DELIVERY_MS }, async () => {

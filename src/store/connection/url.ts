@@ -53,8 +53,10 @@ export function readRedisUrl(
   const wrong = places.indexOf(undefined);
   if (wrong >= 0 || (topology === "node" && places.length > 1)) {
     const which =
-      places.length === 1 ? "" : wrong < 0 ? "has several hosts, but " : `has an invalid host ${wrong + 1}; it `;
-    faults.push(`${which}must be ${form}, with an IPv6 address in brackets; unset it for the embedded store`);
+      places.length === 1 ? "" : wrong < 0 ? "has several hosts, but " : `has an invalid host ${wrong + 1}, but `;
+    faults.push(
+      `${which}must be ${form}, with an IPv6 address in brackets; to use the embedded store, unset REDIS_URL`,
+    );
   }
   if (!/^\d{0,5}$/.test(path)) faults.push(`must end with a database number, as in ${form}`);
   else if (topology === "cluster" && Number(path) !== 0)
@@ -88,7 +90,7 @@ const NO_QUERY =
 
 function malformed(url: string): string {
   if (!/^rediss?(-sentinel|-cluster)?:\/\//i.test(url)) {
-    return "must begin with redis://, redis-sentinel:// or redis-cluster://, or with rediss instead of redis for TLS; unset it for the embedded store";
+    return "must begin with redis://, redis-sentinel:// or redis-cluster://, or with rediss instead of redis for TLS; to use the embedded store, unset REDIS_URL";
   }
   if (url.includes("?")) return NO_QUERY;
   return `must be ${TOPOLOGIES.node.form}; in a user or password write / as %2F, # as %23 and @ as %40`;

@@ -52,15 +52,15 @@ function requireFit(known: ReadonlyMap<string, RecordedKey>, ring: readonly Ring
   const wrong = held.filter(({ id, secret }) => known.get(id)?.checkValue !== checkValue(secret)).map(({ id }) => id);
   if (wrong.length > 0) {
     throw new StoreMisconfigured(
-      `TOKEN_KEYS has another key under the id ${wrong.join(", ")} than the key that encrypted tokens in this Redis; ` +
-        `restore the old key under this id, and give a new key a new id. If you need no group in this Redis, remove the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
+      `TOKEN_KEYS has a new secret for the id ${wrong.join(", ")}, but tokens in this Redis are encrypted with the old secret; ` +
+        `restore the old secret for this id, and give the new key another id. If you need no group in this Redis, remove the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
     );
   }
   if (known.size > 0 && held.length === 0) {
     const ids = [...known.keys()];
     throw new StoreMisconfigured(
       `TOKEN_KEYS has none of the keys that encrypted tokens in this Redis (${ids.join(", ")}); ` +
-        `add them after the new key, or check REDIS_URL. If you need no group in this Redis, remove the old keys with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${ids.join(" ")}`,
+        `add the old keys after the new key, or check REDIS_URL. If you need no group in this Redis, remove the old keys with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${ids.join(" ")}`,
     );
   }
 }

@@ -104,7 +104,7 @@ export const masterFaults: readonly Fault[] = [
     }),
   ),
   {
-    name: "a master is isolated together with the workers, and replaced on the other side",
+    name: "a master and the workers are isolated from all other nodes, and another node replaces the master",
     topology: "Sentinels",
     minReplicas: 1,
     isNetworked: true,

@@ -48,7 +48,7 @@ export const nodeFaults: readonly Fault[] = [
     }),
   ),
   {
-    name: "a node is killed and loads a large file",
+    name: "a node is killed, and must load a large file after its restart",
     topology: "one node",
     allow: STRICT,
     isInShort: true,

@@ -13,16 +13,19 @@ const SHOWN = 10;
 /** Registers a test for each fault on the given topologies. In a short run, registers tests for only some faults. */
 export function describeFaultsOn(...topologies: readonly TopologyName[]): void {
   const isShort = inject("isShort");
-  describeWithRedis("under faults, two workers on Node and one on Deno keep their promises", () => {
-    for (const fault of FAULTS.filter(({ topology }) => topologies.includes(topology))) {
-      if (isShort && !fault.isInShort) continue;
-      const title = `${fault.topology}: ${fault.name}`;
-      it(title, { timeout: 240_000 }, async () => {
-        const { figures, violations } = await perform(fault, isShort ? SECONDS.short : SECONDS.whole);
-        console.log([title, promiseText(fault.allow), ...figuresText(figures)].join("\n  "));
-        const texts = violations.map(({ kind, text }) => `${kind}: ${text}`);
-        expect(texts.length, texts.slice(0, SHOWN).join("\n")).toBe(0);
-      });
-    }
-  });
+  describeWithRedis(
+    "under faults, two workers on Node and one on Deno lose no acknowledged change, and their answers agree with the changes",
+    () => {
+      for (const fault of FAULTS.filter(({ topology }) => topologies.includes(topology))) {
+        if (isShort && !fault.isInShort) continue;
+        const title = `${fault.topology}: ${fault.name}`;
+        it(title, { timeout: 240_000 }, async () => {
+          const { figures, violations } = await perform(fault, isShort ? SECONDS.short : SECONDS.whole);
+          console.log([title, promiseText(fault.allow), ...figuresText(figures)].join("\n  "));
+          const texts = violations.map(({ kind, text }) => `${kind}: ${text}`);
+          expect(texts.length, texts.slice(0, SHOWN).join("\n")).toBe(0);
+        });
+      }
+    },
+  );
 }

@@ -78,7 +78,7 @@ const SHOWS_NOTHING: ReadonlySet<Call["method"]> = new Set(["delete", "import"])
 /** Returns the answer for one group of an import. */
 export function importAnswer({ outcome, failure }: ImportResult): Answer {
   if (outcome === ImportResult_Outcome.TOKEN_NEWER)
-    throw new Error("an import gave another token than the requested one");
+    throw new Error("an import kept a newer token instead of the requested token");
   if (!failure) return { code: "ok", created: outcome === ImportResult_Outcome.CREATED };
   return { code: codeName(failure.code), reason: failure.reason, outcome: failure.outcome || undefined };
 }

@@ -53,7 +53,7 @@ export async function newTopology(name: TopologyName, options: TopologyOptions):
 type Started = Omit<Topology, "network" | "nameOf">;
 
 function notHere(): never {
-  throw new Error("this topology of Redis cannot do that");
+  throw new Error("this topology of Redis does not support this fault");
 }
 
 const STARTERS: {
