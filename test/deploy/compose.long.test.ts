@@ -80,36 +80,39 @@ describe("compose.yaml", () => {
     expect(rights).toEqual(documentedRights());
   });
 
-  it.skipIf(redisUrl === undefined)("has settings that Redis and the service accept without a warning", async () => {
-    const { folder, make } = newSecrets();
-    make();
-    const [redisPort, PORT] = [String(await freePort()), String(await freePort())];
-    const here = (text: string) => text.replace("/run/secrets", folder);
-    const command = (redis.command ?? []).map((word) => (word === "/data" ? newFolder() : here(word)));
-    const store = newProcess(startProcess([...command, "--port", redisPort, "--bind", "127.0.0.1"]));
-    await waitUntilSaid(store, "Redis is ready", (output) => output.includes("Ready to accept connections"));
-    const [shell, test] = redis.healthcheck?.test ?? [];
-    expect(shell).toBe("CMD-SHELL");
-    execFileSync("sh", ["-c", (test ?? "").replace("redis-cli", `redis-cli -p ${redisPort}`)]);
+  it.skipIf(redisUrl === undefined)(
+    "has settings that Redis accepts, and that the service accepts without a warning",
+    async () => {
+      const { folder, make } = newSecrets();
+      make();
+      const [redisPort, PORT] = [String(await freePort()), String(await freePort())];
+      const here = (text: string) => text.replace("/run/secrets", folder);
+      const command = (redis.command ?? []).map((word) => (word === "/data" ? newFolder() : here(word)));
+      const store = newProcess(startProcess([...command, "--port", redisPort, "--bind", "127.0.0.1"]));
+      await waitUntilSaid(store, "Redis is ready", (output) => output.includes("Ready to accept connections"));
+      const [shell, test] = redis.healthcheck?.test ?? [];
+      expect(shell).toBe("CMD-SHELL");
+      execFileSync("sh", ["-c", (test ?? "").replace("redis-cli", `redis-cli -p ${redisPort}`)]);
 
-    const settings = Object.entries(service.environment ?? {}).map(([name, value]) => {
-      expect(Object.keys(SETTINGS)).toContain(name);
-      return [name, here(value).replace("redis:6379", `127.0.0.1:${redisPort}`)];
-    });
-    const env = { ...Object.fromEntries(settings), PORT } as { [name: string]: string };
-    const server = newProcess(startProcess([process.execPath, "dist/main.js"], { env }));
-    await waitUntilSaid(server, "it is ready", (output) => output.includes('"msg":"listening"'));
-    const token = readFileSync(join(folder, "admin-token"), "utf8").trim();
-    const answer = await http1(`http://127.0.0.1:${PORT}`, "/usergroup.admin.v1.AdminService/CreateEnvironment", {
-      method: "POST",
-      headers: { authorization: `Token ${token}`, "content-type": "application/json" },
-      body: '{"environment":{"name":"acme","tag":"API_ENVIRONMENT_TAG_CUSTOMER"}}',
-    });
-    expect(answer.status).toBe(200);
-    expect(server.output()).not.toMatch(/"level":"(warn|error)"/);
-    expect(await server.stop()).toBe(0);
-    expect(await store.stop()).toBe(0);
-  });
+      const settings = Object.entries(service.environment ?? {}).map(([name, value]) => {
+        expect(Object.keys(SETTINGS)).toContain(name);
+        return [name, here(value).replace("redis:6379", `127.0.0.1:${redisPort}`)];
+      });
+      const env = { ...Object.fromEntries(settings), PORT } as { [name: string]: string };
+      const server = newProcess(startProcess([process.execPath, "dist/main.js"], { env }));
+      await waitUntilSaid(server, "it is ready", (output) => output.includes('"msg":"listening"'));
+      const token = readFileSync(join(folder, "admin-token"), "utf8").trim();
+      const answer = await http1(`http://127.0.0.1:${PORT}`, "/usergroup.admin.v1.AdminService/CreateEnvironment", {
+        method: "POST",
+        headers: { authorization: `Token ${token}`, "content-type": "application/json" },
+        body: '{"environment":{"name":"acme","tag":"API_ENVIRONMENT_TAG_CUSTOMER"}}',
+      });
+      expect(answer.status).toBe(200);
+      expect(server.output()).not.toMatch(/"level":"(warn|error)"/);
+      expect(await server.stop()).toBe(0);
+      expect(await store.stop()).toBe(0);
+    },
+  );
 
   it("publishes the port that the image exposes, and mounts each file that a setting names", () => {
     const exposed = readStages(join(ROOT, "Dockerfile"))

@@ -74,7 +74,7 @@ function changeFaults(environment: string, events: readonly StoredEvent[], calls
     const isRepeated = lives.some((event, i) => isOwn(event) && i > 0 && isOwn(lives[i - 1] as StoredEvent));
     return count > 0 && !isRepeated
       ? []
-      : [`${made.method} of ${made.group} by ${made.id} was acknowledged and has ${count} events`];
+      : [`${made.method} of ${made.group} by ${made.id} was acknowledged, but has ${count} events`];
   });
 }
 
