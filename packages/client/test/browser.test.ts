@@ -180,7 +180,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
   it.each([
     ["no JSON", (res: ServerResponse) => res.end("<html>"), /JSON/],
     ["no session", (res: ServerResponse) => res.end("null"), /JSON must be/],
-    ["a promise that it did not await", (res: ServerResponse) => res.end("{}"), /await createViewerSession/],
+    ["an unawaited promise", (res: ServerResponse) => res.end("{}"), /await createViewerSession/],
     ["another string", (res: ServerResponse) => res.end('{"session":"ugt_1"}'), /not a viewer session/],
     ["no response", (res: ServerResponse) => res.destroy(), /request .* failed/],
   ])("reports an error if the back end returns %s", async (_, wrong, error) => {

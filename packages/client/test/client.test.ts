@@ -104,7 +104,7 @@ describe("the client", () => {
     await expect(failing).rejects.toBeInstanceOf(ConnectError);
   });
 
-  it("uses the agent of its options, and does not accept both an agent and tls", async () => {
+  it("uses the option agent, and throws if both agent and tls are set", async () => {
     const agent = new Agent({ keepAlive: true });
     const there = new URL(server.url);
     // Like the agent of a proxy, this agent connects to an address that differs from the URL.

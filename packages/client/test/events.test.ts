@@ -15,7 +15,7 @@ import {
   watchEvents,
 } from "../src/index.ts";
 
-it("watchEvents pauses after a stream that ends without a response", async () => {
+it("if a stream ends without a response, watchEvents pauses before the next stream", async () => {
   const end = new AbortController();
   let streams = 0;
   const admin = {

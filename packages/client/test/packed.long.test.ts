@@ -177,7 +177,7 @@ describe("the package, installed", () => {
         const { url } = await startHost(file);
         const { page, answers } = await openPage(url);
         await page.clock.fastForward(REFRESH_MS);
-        await waitFor("the page has another session", () => answers.count("/viewer-session") === 2);
+        await waitFor("the page has renewed the session", () => answers.count("/viewer-session") === 2);
         await shows(page, "#state", "ready");
         const all = await answers.texts();
         await page.close();
@@ -197,7 +197,7 @@ describe("the package, installed", () => {
       await page.close();
     });
 
-    it("has a back end that fails at the start if its port is in use", async () => {
+    it("ends the back end with EADDRINUSE if the port is in use", async () => {
       const { url } = await startHost("server.mjs");
       await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });

@@ -278,17 +278,20 @@ describe("viewer sessions", () => {
   });
 });
 
-describe("the refusal of a session in viewer-sessions.json", () => {
+describe("verifyViewerSession with the sessions in viewer-sessions.json", () => {
   const keys = createServer((_, res) => void res.end(JSON.stringify({ keys: suite.keys })));
   beforeAll(() => once(keys.listen(0, "127.0.0.1"), "listening"));
   afterAll(() => void keys.close());
   afterEach(() => void vi.useRealTimers());
 
-  it.each(suite.cases)("is $refused for $name", async ({ session, at = suite.now, refused }) => {
-    const { issuer, audience } = suite;
-    const keysUrl = `http://127.0.0.1:${(keys.address() as AddressInfo).port}/`;
-    vi.useFakeTimers({ toFake: ["Date"], now: at * 1000 });
-    if (refused === undefined) await verifyViewerSession(session, { issuer, audience, keysUrl });
-    else expect(await refusalOf(session, { issuer, audience, keysUrl })).toBe(refused);
-  });
+  it.each(suite.cases)(
+    "has the expected outcome for $name (refusal: $refused)",
+    async ({ session, at = suite.now, refused }) => {
+      const { issuer, audience } = suite;
+      const keysUrl = `http://127.0.0.1:${(keys.address() as AddressInfo).port}/`;
+      vi.useFakeTimers({ toFake: ["Date"], now: at * 1000 });
+      if (refused === undefined) await verifyViewerSession(session, { issuer, audience, keysUrl });
+      else expect(await refusalOf(session, { issuer, audience, keysUrl })).toBe(refused);
+    },
+  );
 });

@@ -269,7 +269,7 @@ function Sums({ hour: { methods, environments } }: { readonly hour: Hour }) {
       {environments.length > 0 && (
         <Section title="By environment">
           <Table
-            caption="Calls of the last hour by environment, without calls with ADMIN_TOKEN and calls of unknown callers"
+            caption="Calls of the last hour by environment, except calls with ADMIN_TOKEN and calls of unknown callers"
             items={environments}
             keyOf={({ environment }) => (environment ? formatEnvironmentName(environment) : "")}
             columns={[

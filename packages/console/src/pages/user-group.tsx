@@ -189,7 +189,7 @@ function Rotate({ group: { providedId: id } }: Acting) {
       requestId,
     });
     if (userGroup?.suspension)
-      return `Rotated the token of the user group ${id}. To get the token after the suspension, run ugs group create.`;
+      return `Rotated the token of the user group ${id}. After the suspension, ugs group create returns the new token.`;
     const token = userGroup?.token ?? "";
     showSecret({
       title: `The new token of the user group ${id}`,

@@ -99,7 +99,8 @@ export function ChangeDialog({
     closeDialog();
   };
   const confirm = async () => {
-    if (id !== undefined && typed !== id) throw new InvalidInput(`This is not ${id}: nothing was done.`, field);
+    if (id !== undefined && typed !== id)
+      throw new InvalidInput(`The typed text is not ${id}: nothing was done.`, field);
     const done = await onConfirm();
     close();
     await readAgain();

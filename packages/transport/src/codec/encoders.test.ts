@@ -136,7 +136,7 @@ describe.each(FORMATS)("the compiled encoder of $format", ({ format, compile, re
     });
   });
 
-  it("encodes any field value like protobuf-es, or throws", () => {
+  it("for any field value, returns the same encoding as protobuf-es, or throws", () => {
     let [written, failed] = [0, 0];
     for (const field of known) {
       const desc = withOnly(field);

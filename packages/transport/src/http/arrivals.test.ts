@@ -9,7 +9,7 @@ function turn(): Promise<void> {
 }
 
 describe("new connections", () => {
-  it("are served in order: in each turn of the event loop, one over HTTP/2 or 16 over HTTP/1.1", async () => {
+  it("are served in order: one HTTP/2 connection or 16 HTTP/1.1 connections in each turn of the event loop", async () => {
     const arrivals = new Arrivals();
     const served: number[] = [];
     const add = (number: number, isHttp2: boolean) =>
@@ -23,7 +23,7 @@ describe("new connections", () => {
     }
   });
 
-  it("over HTTP/2 are served one in 16 turns of the event loop while more connections arrive", async () => {
+  it("over HTTP/2 are served at a rate of one per 16 turns of the event loop while more connections arrive", async () => {
     const arrivals = new Arrivals();
     let served = 0;
     for (let i = 0; i < 160; i++) {
@@ -33,7 +33,7 @@ describe("new connections", () => {
     expect(served).toBeLessThanOrEqual(11);
   });
 
-  it("are served from one client after the other", async () => {
+  it("of several clients are served in rotation, one connection of each client at a time", async () => {
     const arrivals = new Arrivals();
     const served: string[] = [];
     const add = (client: string) => arrivals.add(OPEN, { client, isHttp2: true }, () => served.push(client));

@@ -26,7 +26,7 @@ function open(max: number, isIdle?: (name: string) => boolean) {
 }
 
 describe("ClientBudget", () => {
-  it("evicts the oldest resources of the largest client until all clients have equally many", () => {
+  it("evicts the oldest resources of the largest client until a second client has the same number of resources", () => {
     const { evicted, charge, fill } = open(10);
     fill("a", 10);
     const admitted = ["b", "b", "b", "b", "b", "b", "c"].map(

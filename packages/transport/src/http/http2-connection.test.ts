@@ -67,7 +67,7 @@ it("ends a session that does not answer a PING, but not a paused session", async
   server.close();
 });
 
-it("pauses a connection together with the connections that were paused for the same caller before", async () => {
+it("pauses a connection and all connections that were paused earlier for the same caller", async () => {
   const { server, open } = await opener(DEFAULT_LIMITS);
   const first = await open(connectClient);
   const second = await open(connectClient);

@@ -45,7 +45,7 @@ it("begins calls immediately, up to 64 in each turn of the event loop", async ()
   expect(queue.tryBegin()).toBe(true);
 });
 
-it("serves one caller after the other, and the calls of each caller in order", async () => {
+it("serves callers in rotation, one call of each caller at a time", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, order, wait } = busyQueue();
   for (let i = 0; i < 100; i++) void wait("flood");
@@ -83,7 +83,7 @@ it("begins three calls for each millisecond that the last turn of the event loop
   expect(order).toHaveLength(300);
 });
 
-it("serves one group after the other, and within a group one caller after the other", async () => {
+it("serves groups in rotation, and the callers within a group in rotation", async () => {
   const { order, wait } = busyQueue();
   for (let i = 0; i < 10; i++) for (const name of ["1", "2", "3"]) void wait(`many/${name}`);
   for (let i = 0; i < 3; i++) void wait("one/1");
@@ -225,7 +225,7 @@ it("pauses the connections of a caller with many waiting calls, and resumes at m
   expect([queue.length, paused]).toEqual([180, 0]);
 });
 
-it("tries only once to pause the other connections of a caller, even if the first try pauses none", async () => {
+it("requests the pause of a caller's other connections only once, even if no connection is paused", async () => {
   const { wait } = busyQueue();
   const firsts: boolean[] = [];
   const pauseConnections = (_caller: string, isFirst: boolean) => {

@@ -152,7 +152,7 @@ describe("a call", () => {
     expect(created).toBe(1);
   });
 
-  it("fails with a TypeError when an interceptor passes on another object", async () => {
+  it("fails with a TypeError when an interceptor passes on an object other than the request", async () => {
     const inventing: Interceptor = (next) => () => next({ stream: false } as never);
     await expect(call([inventing])).rejects.toThrow(TypeError);
   });
