@@ -202,7 +202,7 @@ describe("the package, installed", () => {
       await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });
 
-    it("hides the data of a revoked session at its expiry, or at once if the back end calls the service", async () => {
+    it("hides the data of a revoked session when the session expires, or at once if the back end checks sessions with the service", async () => {
       const server = files.get("server.mjs") ?? "";
       const user = '({ name: "bob", customer: "acme" })';
       const check = / {2}try \{\n {4}const viewer = await verifyViewerSession.*?\n {2}\}\n(?=\}\);)/s;

@@ -241,7 +241,7 @@ describe("the limit on calls in flight", () => {
   const limited = (maxCalls: number, options: Partial<RouterOptions> = {}) =>
     routerWith({ ...options, queue: new CallQueue({ maxCalls }) });
 
-  it("counts each call once, from the arrival of its body until its end", async () => {
+  it("counts each call once, until the call ends", async () => {
     const { route, waiting } = limited(1);
     let answer = () => {};
     const first = await route();
@@ -313,13 +313,13 @@ describe("a refusal", () => {
     ["not-found", "", "/nowhere", "POST", {}],
     ["not-found", "", "/a.B/C", "POST", {}],
     ["malformed-http", "", "/caf\u00e9", "POST", {}],
-  ])("passes its reason to onRefused: %s", async (kind, body, path, httpMethod, fields) => {
+  ])("is passed to onRefused with its kind: %s", async (kind, body, path, httpMethod, fields) => {
     const { message, heard } = await refusal(body, path, httpMethod);
     expect([message, heard?.[0]]).toEqual([kind, expect.objectContaining({ kind, ...fields })]);
     if (path === PATH) expect(heard?.[1]).toBe("Say");
   });
 
-  it("of a missing RPC is an HTTP error for Connect, and UNIMPLEMENTED for gRPC", async () => {
+  it("of a missing RPC has HTTP status 404 for Connect, and 200 for gRPC and gRPC-Web", async () => {
     const { router } = routerWith(options);
     const answers: (readonly [string, number])[] = [];
     for (const type of ["application/json", "application/connect+json", "application/grpc", "application/grpc-web"]) {

@@ -57,7 +57,7 @@ describe("the port compared with Connect's adapter", () => {
     await pair.close();
   });
 
-  it("ignores a deadline beyond the range of setTimeout, even for streams that Connect handles", async () => {
+  it("ignores a deadline beyond the range of setTimeout, like Connect's adapter", async () => {
     const pair = await openPair({ maxTimeoutMs: Number.MAX_SAFE_INTEGER });
     const headers = [["connect-timeout-ms", "9999999999"]] as const;
     const request = requestOf(form, talk({ script: { wait: true } }), { headers });

@@ -33,7 +33,7 @@ describe("the lines of a chart", () => {
     sample(3, { calls: 5, errors: { B: 20 }, p99: 12.5 }),
   ];
 
-  it("are rates per second, durations with gaps for missing values, and one line for each error reason", () => {
+  it("show rates per second, or durations with gaps for missing values; each error reason has its own line", () => {
     expect(rateLine("calls", samples, ({ calls }) => calls).values).toEqual([2, 0, 0.5]);
     expect(durationLine("p99", samples, ({ p99 }) => p99).values).toEqual([4, null, 12.5]);
     expect(linesByName(samples, ({ errors }) => errors)).toEqual([
@@ -43,7 +43,7 @@ describe("the lines of a chart", () => {
     expect(linesByName(samples, () => undefined)).toEqual([]);
   });
 
-  it("are at most six, because the last line is the sum of all rarer names", () => {
+  it("are at most six: if there are more names, the last line is the sum of the rarest names", () => {
     const errors = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`R${i}`, 90 - i * 10]));
     const lines = linesByName([sample(1, { errors })], (each) => each.errors);
     expect(lines.map(({ name }) => name)).toEqual(["R0", "R1", "R2", "R3", "R4", "4 others"]);

@@ -85,7 +85,7 @@ describe("a call", () => {
     },
   );
 
-  it("keeps url and signal when an interceptor passes on a spread copy", async () => {
+  it("keeps url and signal of the request when an interceptor passes on a spread copy", async () => {
     const seen: unknown[] = [];
     const copying: Interceptor = (next) => (req) => next({ ...req, header: new Headers({ "x-copy": "1" }) } as never);
     const looking: Interceptor = (next) => (req) => {
