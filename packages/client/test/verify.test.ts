@@ -97,7 +97,7 @@ describe("viewer sessions", () => {
     expect(await refusalOf(session, { ...options, issuer: others })).toBe("wrong-issuer");
   });
 
-  it("are rejected with another audience, key, algorithm or type", async () => {
+  it("are rejected if they are malformed, or have another audience, key or algorithm", async () => {
     expect(await refusalOf(session, { ...options, audience: "others" })).toBe("wrong-audience");
     expect(await refusalOf(`${session.slice(0, -8)}AAAAAAAA`, options)).toBe("wrong-signature");
     const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });

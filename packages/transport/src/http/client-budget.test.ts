@@ -93,7 +93,7 @@ describe("ClientBudget", () => {
     expect(evicted.at(-1)).toBe("p9");
   });
 
-  it("counts bytes, and evicts a resource that grows beyond the budget", () => {
+  it("counts bytes, and evicts a resource of the largest client when a resource grows beyond the budget", () => {
     const { evicted, charge } = open(100);
     const large = charge("a", "large", { bytes: 60 * UNIT_BYTES });
     const small = charge("b", "small", { bytes: 10 * UNIT_BYTES });
