@@ -18,7 +18,7 @@ function webhook(values: { readonly state: State; readonly failedAttempts?: numb
   return create(WebhookSchema, { ...values, deliveredTime: time(2), ...(failureStartTime && { failureStartTime }) });
 }
 
-it("undeliveredSince returns a time only for a webhook that is disabled, or whose last delivery failed", () => {
+it("undeliveredSince returns a time only if the webhook is disabled, has failed attempts, or has an unreadable secret", () => {
   const working = webhook({ state: State.ENABLED });
   expect([stateText(working), undeliveredSince(working)]).toEqual(["enabled", undefined]);
   for (const [each, text] of [

@@ -85,7 +85,7 @@ describe.each([true, false])("RecordHeaders, writable: %s", (writable) => {
 });
 
 describe("the record of RecordHeaders", () => {
-  it("converts to the same Headers, without white space at the ends of values", () => {
+  it("converts to the same Headers as RecordHeaders, without white space at the ends of values", () => {
     fc.assert(
       fc.property(record, fc.array(operation, { maxLength: 12 }), (fields, operations) => {
         const lean = new RecordHeaders({ ...fields }, true);
