@@ -88,7 +88,7 @@ describe("the client", () => {
     expect([denied.code, reasonOf(denied)]).toEqual([Code.Unauthenticated, "API_TOKEN_UNKNOWN"]);
   });
 
-  it("returns the pages of a list in order", async () => {
+  it("returns every page of a list, and throws if a call fails", async () => {
     const { userGroups, admin } = newClient({ url: server.url, token: server.tokens.customer });
     const prefix = newId();
     const ids = Array.from({ length: 5 }, (_, i) => `${prefix}-${i}`);

@@ -201,7 +201,7 @@ it("derives Retry-After from the number of waiting calls and the rate of the que
   expect([queue.length, queue.retryAfterSeconds]).toEqual([7200, 3]);
 });
 
-it("pauses the connections of a caller with many waiting calls, and resumes at most four in a turn", async () => {
+it("pauses the connections of a caller with many waiting calls, and resumes at most four in each turn of the event loop", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, wait } = busyQueue();
   let paused = 0;
