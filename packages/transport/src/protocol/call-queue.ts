@@ -64,7 +64,7 @@ export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 /** The interval at which the rate and the memory of the queue are measured, in milliseconds. */
 const RATE_INTERVAL_MS = 250;
 
-/** The caller of a call. The queue serves one group after the other, and within a group one caller after the other. */
+/** The caller of a call. The queue begins one call of each group in rotation, and rotates between callers of a group. */
 export interface Caller {
   readonly group: string;
   readonly name: string;
@@ -108,7 +108,7 @@ class Line {
    * caller wait than its share of `READ_AHEAD`. For each later call, the queue pauses only the connection of this call.
    * Becomes false when the caller has no paused connection.
    */
-  hasPausedOthers = false;
+  hasPausedAll = false;
   /** The number of calls taken from the line since a paused connection was last resumed. */
   taken = 0;
   units = 0;
@@ -133,8 +133,8 @@ class Group {
 
 /**
  * Begins calls in a fair order (docs/decisions/0012-overload.md). While the process has time, a call begins
- * immediately. While the process is busy, calls wait, and the queue serves one caller after the other. A caller with
- * many waiting calls does not delay the calls of other callers.
+ * immediately. While the process is busy, calls wait, and the queue begins one call of each caller in rotation. So a
+ * caller with many waiting calls does not delay the calls of other callers.
  *
  * A waiting call uses only the memory of its request: its headers, and the part of its body that has arrived.
  */
@@ -205,8 +205,8 @@ export class CallQueue {
       this.#waiting++;
       this.#count(group, line, units);
       if (this.#mayRead(group, line)) return;
-      line.paused.push(...request.pauseConnections(`${key} ${name}`, !line.hasPausedOthers));
-      line.hasPausedOthers = true;
+      line.paused.push(...request.pauseConnections(`${key} ${name}`, !line.hasPausedAll));
+      line.hasPausedAll = true;
     });
   }
 
@@ -347,7 +347,7 @@ export class CallQueue {
     const resumed = paused.splice(0, isEmpty ? Number.POSITIVE_INFINITY : Number(mayResume));
     this.#resumed += resumed.length;
     if (resumed.length > 0) line.taken = 0;
-    if (hadPaused && paused.length === 0) line.hasPausedOthers = false;
+    if (hadPaused && paused.length === 0) line.hasPausedAll = false;
     for (const connection of resumed) connection.resume();
   }
 
