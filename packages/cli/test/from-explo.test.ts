@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { adminOf } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
-import { ExploClient } from "../src/transfer/explo-client.ts";
+import { exploPages } from "../src/transfer/explo-client.ts";
 import { customer, type Hosted, newHosted } from "./support/hosted.ts";
 import { newPlace } from "./support/place.ts";
 import { summaryOf } from "./support/ugs.ts";
@@ -134,15 +134,8 @@ describe("ugs import --from-explo", () => {
       };
       const { signal } = controller;
       const { url, token } = hosted;
-      const client = new ExploClient({
-        url: new URL(url),
-        token,
-        pageSize: 20,
-        unusedProxy: undefined,
-        signal,
-        onPause,
-      });
-      await expect(client.page(1)).rejects.toThrow();
+      const options = { url: new URL(url), token, pageSize: 20, unusedProxy: undefined, signal, onPause };
+      await expect(exploPages(options)(1)).rejects.toThrow();
       expect(pauses).toEqual([60_000]);
     }
   });

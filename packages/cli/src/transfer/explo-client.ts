@@ -14,7 +14,7 @@ interface ExploPage {
   readonly total: number | undefined;
 }
 
-interface ExploClientOptions extends PatienceOptions {
+interface ExploOptions extends PatienceOptions {
   readonly url: URL;
   readonly token: string;
   readonly pageSize: number;
@@ -38,41 +38,27 @@ const LIMITED_S = 60;
 const MAX_REFUSALS = 30;
 
 /**
- * Reads pages of the customer list (https://docs.explo.co/api-reference/customer-api/customers-v2). The hosted service
- * limits the rate of requests (https://docs.explo.co/security/rate-limits).
+ * Returns a function that reads a page of the customer list
+ * (https://docs.explo.co/api-reference/customer-api/customers-v2). The first page has the number 1. The function returns
+ * undefined after the last page. The hosted service limits the rate of requests
+ * (https://docs.explo.co/security/rate-limits).
+ *
+ * @throws Failure if the request fails, and another retry would also fail or the time for retries has passed
  */
-export class ExploClient {
-  readonly #options: ExploClientOptions;
-  #hasAnswered = false;
-  #requests = 0;
-  #lastAt = 0;
+export function exploPages({ url, token, pageSize, unusedProxy, ...patience }: ExploOptions) {
+  const { signal } = patience;
+  let hasAnswered = false;
+  let [requests, lastAt] = [0, 0];
 
-  constructor(options: ExploClientOptions) {
-    this.#options = options;
+  async function keepPace(): Promise<void> {
+    requests += 1;
+    const waitMs = requests <= BURST ? 0 : lastAt + PACE_MS - performance.now();
+    if (waitMs > 0) await setTimeout(waitMs, undefined, { signal });
+    lastAt = performance.now();
   }
 
-  /**
-   * Reads a page of the list. The first page has the number 1.
-   *
-   * @returns undefined after the last page
-   * @throws Failure if the request fails, and another retry would also fail or the time for retries has passed
-   */
-  async page(number: number): Promise<ExploPage | undefined> {
-    const { url, pageSize } = this.#options;
-    const target = new URL("v2/api/customers/", url.href.endsWith("/") ? url : `${url.href}/`);
-    target.search = new URLSearchParams({ page: String(number), page_size: String(pageSize) }).toString();
-    let refusals = 0;
-    return patiently(this.#options, async () => {
-      const response = await this.#get(target);
-      if (response.status === 404 && number > 1) return undefined;
-      if (response.status === 429) refusals += 1;
-      return pageOf(response, url, refusals < MAX_REFUSALS);
-    });
-  }
-
-  async #get(target: URL): Promise<ExploResponse> {
-    const { token, signal, url, unusedProxy } = this.#options;
-    await this.#keepPace();
+  async function get(target: URL): Promise<ExploResponse> {
+    await keepPace();
     try {
       const response = await fetch(target, {
         headers: { "explo-authorization": `Token ${token}`, accept: "application/json" },
@@ -80,7 +66,7 @@ export class ExploClient {
         redirect: "manual",
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
-      this.#hasAnswered = true;
+      hasAnswered = true;
       const { status, headers } = response;
       if (status === 200) return { status, headers, text: await bodyOf(response, url) };
       await response.body?.cancel();
@@ -94,17 +80,22 @@ export class ExploClient {
         hint: "try again",
       };
       // If the hosted service has not responded yet, do not retry, because the URL may be wrong.
-      const isFinal = found !== undefined && !this.#hasAnswered && found.fault !== "reset";
+      const isFinal = found !== undefined && !hasAnswered && found.fault !== "reset";
       throw isFinal ? failed(message, hint) : temporary(message, hint);
     }
   }
 
-  async #keepPace(): Promise<void> {
-    this.#requests += 1;
-    const waitMs = this.#requests <= BURST ? 0 : this.#lastAt + PACE_MS - performance.now();
-    if (waitMs > 0) await setTimeout(waitMs, undefined, { signal: this.#options.signal });
-    this.#lastAt = performance.now();
-  }
+  return async (number: number): Promise<ExploPage | undefined> => {
+    const target = new URL("v2/api/customers/", url.href.endsWith("/") ? url : `${url.href}/`);
+    target.search = new URLSearchParams({ page: String(number), page_size: String(pageSize) }).toString();
+    let refusals = 0;
+    return patiently(patience, async () => {
+      const response = await get(target);
+      if (response.status === 404 && number > 1) return undefined;
+      if (response.status === 429) refusals += 1;
+      return pageOf(response, url, refusals < MAX_REFUSALS);
+    });
+  };
 }
 
 /** `text` is empty if the status is not 200. */

@@ -5,7 +5,7 @@ import { countText } from "../../../operator/src/words.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { isLoopback, parseUrl, tokenFrom, unusedProxyOf } from "../settings.ts";
 import type { Shell } from "../shell.ts";
-import { ExploClient } from "./explo-client.ts";
+import { exploPages } from "./explo-client.ts";
 import { BadRow } from "./group-row.ts";
 import { type FileHeader, headerText } from "./header.ts";
 import type { PatienceOptions } from "./patience.ts";
@@ -37,8 +37,8 @@ export async function openExplo(
   const token = await tokenFrom(env, "UGS_EXPLO_TOKEN", flags.exploTokenFile);
   if (token === undefined)
     throw usageFailure("no token of the hosted service is set", "give --explo-token-file FILE or UGS_EXPLO_TOKEN");
-  const client = new ExploClient({ ...options, url, pageSize, token, unusedProxy: unusedProxyOf(env) });
-  return listedCustomers(client, flags.exploValues === "inherited");
+  const readPage = exploPages({ ...options, url, pageSize, token, unusedProxy: unusedProxyOf(env) });
+  return listedCustomers(readPage, flags.exploValues === "inherited");
 }
 
 /** How often the whole list is read at most. */
@@ -49,7 +49,7 @@ const MAX_PASSES = 5;
  * during a pass, other customers move to other pages, and the pass may miss a customer. For this reason, passes repeat
  * until no customer has moved during a pass. There are at most `MAX_PASSES` passes.
  */
-function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource {
+function listedCustomers(readPage: ReturnType<typeof exploPages>, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
   const seen = new SeenIds();
   let total: number | undefined;
@@ -61,7 +61,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
       const pass = new SeenIds();
       let [read, isMoved] = [0, false];
       for (let number = 1; ; number++) {
-        const page = await client.page(number);
+        const page = await readPage(number);
         if (!page || page.customers.length === 0) break;
         if (number > 1 && page.total !== total) isMoved = true;
         total = page.total;
