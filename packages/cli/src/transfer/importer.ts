@@ -1,6 +1,5 @@
 import { usageFailure } from "../failures.ts";
 import type { GroupRecord, GroupSource } from "./records.ts";
-import type { SeenIds } from "./seen-ids.ts";
 import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 
 /** The maximum number of groups and of bytes in a request. The service accepts at most 1 MiB. */
@@ -23,7 +22,7 @@ interface Chunk {
 }
 
 interface ImportRecordsOptions extends Sending {
-  readonly seen: SeenIds;
+  readonly seen: Set<string>;
   readonly skip: number;
 }
 
@@ -85,10 +84,11 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   }
 }
 
-function uniqueRecord(record: GroupRecord, seen: SeenIds): GroupRecord {
+function uniqueRecord(record: GroupRecord, seen: Set<string>): GroupRecord {
   const { line, raw, group } = record;
-  if (!group || seen.add(group.providedId)) return record;
-  return { line, raw, problem: "provided_id: an earlier group has this id" };
+  if (group && seen.has(group.providedId)) return { line, raw, problem: "provided_id: an earlier group has this id" };
+  if (group) seen.add(group.providedId);
+  return record;
 }
 
 async function send(records: readonly GroupRecord[], sending: Sending): Promise<readonly Done[]> {
