@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { Interrupted } from "../shell.ts";
-import { Patience, patiently } from "./patience.ts";
+import { patiently } from "./patience.ts";
 
 /** Creates an error of the service. @param retryS the delay that the service requests, in seconds */
 function failing(code: Code, reason: string, retryS?: number): Failure {
@@ -15,16 +15,11 @@ function failing(code: Code, reason: string, retryS?: number): Failure {
   return new Failure("what went wrong", { exitCode: EXIT.unavailable, reason, cause: error });
 }
 
-/** Calls `wait` with the error until `wait` throws. */
-async function waitForever(patience: Patience, error: Failure): Promise<never> {
-  for (;;) await patience.wait(error);
-}
-
 const { signal } = new AbortController();
 
 afterEach(() => void vi.restoreAllMocks());
 
-describe("Patience", () => {
+describe("patiently", () => {
   it("retries for five minutes and then throws the error; delays that the service requests do not count", async () => {
     const pauses: [number, string][] = [];
     // The fake clock advances only during pauses. Each pause is a little longer than requested, as on a busy machine.
@@ -35,18 +30,16 @@ describe("Patience", () => {
       pauses.push([ms, reason]);
       now += ms + 1;
     };
-    let patience = new Patience({ signal, onPause });
     const limited = failing(Code.ResourceExhausted, "RATE_LIMITED", 301);
-    await patience.wait(limited);
-    await patience.wait(limited);
+    const answers = [Promise.reject(limited), Promise.reject(limited), Promise.resolve("done")];
+    expect(await patiently({ signal, onPause }, async () => answers.shift())).toBe("done");
     expect(pauses).toEqual([
       [expect.any(Number), "RATE_LIMITED"],
       [expect.any(Number), "RATE_LIMITED"],
     ]);
     for (const [ms] of pauses) expect(ms).toBeGreaterThanOrEqual(301_000);
-    patience = new Patience({ signal, onPause });
     const away = failing(Code.Unavailable, "STORE_UNAVAILABLE");
-    await expect(waitForever(patience, away)).rejects.toBe(away);
+    await expect(patiently({ signal, onPause }, () => Promise.reject(away))).rejects.toBe(away);
   });
 
   it.each([
@@ -71,7 +64,7 @@ describe("Patience", () => {
     const interrupted = new Interrupted();
     const onPause = () => controller.abort(interrupted);
     const error = failing(Code.Unavailable, "STORE_UNAVAILABLE");
-    const waiting = new Patience({ signal: controller.signal, onPause }).wait(error);
+    const waiting = patiently({ signal: controller.signal, onPause }, () => Promise.reject(error));
     await expect(waiting).rejects.toThrow(expect.objectContaining({ cause: interrupted }));
   });
 });

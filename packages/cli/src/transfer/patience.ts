@@ -33,51 +33,30 @@ export interface PatienceOptions {
 }
 
 /**
- * Pauses between retries. The pauses grow with each failure, up to `MAX_PAUSE_MS`. If the service requests a longer
- * delay, the pause has the length of this delay, up to `MAX_DELAY_MS`.
+ * Repeats a call until it succeeds. Pauses between the attempts. The pauses grow with each failure, up to
+ * `MAX_PAUSE_MS`. If the service requests a longer delay, the pause has the length of this delay, up to `MAX_DELAY_MS`.
+ *
+ * @throws the last error, if it is no `Failure` with a `ConnectError` as its cause, or if a retry would also fail
+ * @throws the last error, if `PATIENCE_MS` has passed, or if the signal has aborted
  */
-export class Patience {
-  readonly #options: PatienceOptions;
-  #failures = 0;
-  #failingSince: number | undefined;
-
-  constructor(options: PatienceOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Pauses before a retry.
-   *
-   * @param error the error of the failed call
-   * @throws `error` if it is no `Failure` with a `ConnectError` as its cause, or if a retry would also fail
-   * @throws `error` if `PATIENCE_MS` has passed, or if the signal has aborted
-   */
-  async wait(error: unknown): Promise<void> {
-    const { signal, onPause } = this.#options;
-    if (!(error instanceof Failure) || signal.aborted) throw error;
-    const { reason, cause } = error.detail;
-    if (!(cause instanceof ConnectError) || FINAL.has(cause.code) || FULL.has(reason)) throw error;
-    const atLeastMs = Math.min(MAX_DELAY_MS, retryAfterMs(cause) ?? 0);
-    const now = performance.now();
-    this.#failingSince ??= now;
-    if (now - this.#failingSince > PATIENCE_MS) throw error;
-    const growing = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures) * (0.5 + Math.random() / 2);
-    const pauseMs = Math.max(growing, atLeastMs);
-    this.#failures += 1;
-    onPause?.(pauseMs, reason ?? error.message);
-    if (atLeastMs > 0) this.#failingSince += pauseMs;
-    await timers.setTimeout(pauseMs, undefined, { signal });
-  }
-}
-
-/** Repeats a call until it succeeds. @throws the last error, if a retry would also fail or `PATIENCE_MS` has passed */
-export async function patiently<T>(options: PatienceOptions, call: () => Promise<T>): Promise<T> {
-  const patience = new Patience(options);
-  for (;;) {
+export async function patiently<T>({ signal, onPause }: PatienceOptions, call: () => Promise<T>): Promise<T> {
+  let failingSince: number | undefined;
+  for (let failures = 0; ; failures++) {
     try {
       return await call();
     } catch (error) {
-      await patience.wait(error);
+      if (!(error instanceof Failure) || signal.aborted) throw error;
+      const { reason, cause } = error.detail;
+      if (!(cause instanceof ConnectError) || FINAL.has(cause.code) || FULL.has(reason)) throw error;
+      const atLeastMs = Math.min(MAX_DELAY_MS, retryAfterMs(cause) ?? 0);
+      const now = performance.now();
+      failingSince ??= now;
+      if (now - failingSince > PATIENCE_MS) throw error;
+      const growing = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures) * (0.5 + Math.random() / 2);
+      const pauseMs = Math.max(growing, atLeastMs);
+      onPause?.(pauseMs, reason ?? error.message);
+      if (atLeastMs > 0) failingSince += pauseMs;
+      await timers.setTimeout(pauseMs, undefined, { signal });
     }
   }
 }

@@ -6,7 +6,7 @@ import {
   ImportResult_Outcome as Outcome,
 } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { EXIT, Failure } from "../failures.ts";
-import { Patience } from "./patience.ts";
+import { patiently } from "./patience.ts";
 import type { Target } from "./target.ts";
 
 export type Fate = "created" | "updated" | "unchanged" | "tokenNewer" | "suspended" | "rejected";
@@ -49,16 +49,23 @@ export interface Sending {
  * @throws Failure if the service rejects the whole request, or is unavailable for longer than five minutes
  * @throws Failure if a response lacks results
  */
-export async function sendGroups(
-  groups: readonly ImportedUserGroup[],
-  sending: Sending,
-  results: Results = new Map(),
-): Promise<Results> {
-  const patience = new Patience(sending.target.patience);
+export async function sendGroups(groups: readonly ImportedUserGroup[], sending: Sending): Promise<Results> {
+  const results: Results = new Map();
+  const parts = [groups];
+  for (const part of parts) {
+    const left = await patiently(sending.target.patience, () => sendPart(part, results, sending));
+    const half = Math.ceil(left.length / 2);
+    if (half > 0) parts.push(left.slice(0, half), left.slice(half));
+  }
+  return results;
+}
+
+/** Sends groups until each group has a result. Returns the remaining groups if the request must be split. */
+async function sendPart(groups: readonly ImportedUserGroup[], results: Results, sending: Sending) {
   for (;;) {
     const left = groups.filter((group) => !results.has(group));
     const [first] = left;
-    if (!first) return results;
+    if (!first) return [];
     try {
       await sendOnce(left, results, sending);
     } catch (error) {
@@ -67,15 +74,9 @@ export async function sendGroups(
       const { reason, cause } = error.detail;
       const isTooLarge = reason === "MESSAGE_TOO_LARGE";
       const isTooSlow = cause instanceof ConnectError && cause.code === Code.DeadlineExceeded;
-      if (isTooLarge && left.length === 1) {
-        results.set(first, rejected("MESSAGE_TOO_LARGE", "the group is larger than the largest request"));
-      } else if (left.length === 1 || !(isTooLarge || isTooSlow)) {
-        await patience.wait(error);
-      } else {
-        const half = Math.ceil(left.length / 2);
-        await sendGroups(left.slice(0, half), sending, results);
-        await sendGroups(left.slice(half), sending, results);
-      }
+      if (left.length > 1 && (isTooLarge || isTooSlow)) return left;
+      if (!isTooLarge) throw error;
+      results.set(first, rejected("MESSAGE_TOO_LARGE", "the group is larger than the largest request"));
     }
   }
 }
