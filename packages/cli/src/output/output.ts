@@ -5,7 +5,7 @@ import { EXIT, Failure, OutputClosed } from "../failures.ts";
 import { writeSecretFile } from "../files.ts";
 import type { Shell } from "../shell.ts";
 import { jsonLine, printable, printableLines } from "./printable.ts";
-import { type Column, Table } from "./table.ts";
+import { type Column, tableOf } from "./table.ts";
 
 export interface Secret {
   readonly token: string;
@@ -54,14 +54,14 @@ export class Output {
     pages: AsyncIterable<readonly T[]> | readonly (readonly T[])[],
     jsonOf: (item: T) => unknown,
   ): Promise<boolean> {
-    const table = new Table(columns, (this.isTerminal && this.#shell.stdout.columns) || undefined);
+    const linesOf = tableOf(columns, (this.isTerminal && this.#shell.stdout.columns) || undefined);
     let hasItems = false;
     for await (const page of pages) {
       if (page.length === 0) continue;
       if (this.isJson) {
         for (const item of page) await this.line(jsonLine(jsonOf(item)));
       } else {
-        const lines = table.lines(page);
+        const lines = linesOf(page);
         if (!hasItems) await this.heading(lines.shift() ?? "");
         await this.line(lines.join("\n"));
       }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { cut, Table, widthOf } from "./table.ts";
+import { cut, tableOf, widthOf } from "./table.ts";
 
 const COLUMNS = [
   { name: "ID", of: ([id]: readonly string[]) => id },
@@ -9,7 +9,10 @@ const COLUMNS = [
 
 it("a table aligns columns by the width that a terminal shows", () => {
   expect(
-    new Table(COLUMNS, undefined).lines([
+    tableOf(
+      COLUMNS,
+      undefined,
+    )([
       ["1", "\u6f22\u5b57", "now"],
       ["22", "e\u0301", ""],
     ]),
@@ -19,7 +22,7 @@ it("a table aligns columns by the width that a terminal shows", () => {
 it("a table that is too wide for the terminal shortens names first, then the widest column", () => {
   const rows = [["0123456789abcdef", "\u6f22".repeat(30), "2026-11-23"]];
   for (const width of [80, 50, 40, 30]) {
-    const lines = new Table(COLUMNS, width).lines(rows);
+    const lines = tableOf(COLUMNS, width)(rows);
     for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(width);
     expect(lines[1]).toContain("\u2026");
     expect(lines[1]?.startsWith("0123456789abcdef") && lines[1].endsWith("2026-11-23")).toBe(width >= 40);
@@ -35,14 +38,12 @@ it("a table shortens a text in the middle, and never splits a character", () => 
 });
 
 it("a table shortens the rows of a later page only if the rows do not fit the terminal", () => {
-  const table = new Table(COLUMNS, 32);
-  expect(table.lines([["1", "name", "x"]])).toHaveLength(2);
-  expect(table.lines([["a-longer-id", "a longer one", "y"]])).toEqual(["a-longer-id  a longer one  y"]);
-  expect(table.lines([["2", "a name of one too many characters", "z"]])).toEqual([
-    "2            a name\u2026acters  z",
-  ]);
+  const linesOf = tableOf(COLUMNS, 32);
+  expect(linesOf([["1", "name", "x"]])).toHaveLength(2);
+  expect(linesOf([["a-longer-id", "a longer one", "y"]])).toEqual(["a-longer-id  a longer one  y"]);
+  expect(linesOf([["2", "a name of one too many characters", "z"]])).toEqual(["2            a name\u2026acters  z"]);
 });
 
 it("a table escapes control characters and invisible characters in cells", () => {
-  expect(new Table(COLUMNS, undefined).lines([["\u001b[2J", "\n", "\u202e"]])[1]).toBe("\\x1b[2J  \\x0a  \\u202e");
+  expect(tableOf(COLUMNS, undefined)([["\u001b[2J", "\n", "\u202e"]])[1]).toBe("\\x1b[2J  \\x0a  \\u202e");
 });

@@ -34,46 +34,38 @@ const GAP = "  ";
 const ELLIPSIS = "…";
 const NARROWEST = 8;
 
-/** Formats a table page by page. A column is as wide as its widest cell so far, or narrower to fit the terminal. */
-export class Table<T> {
-  readonly #columns: readonly Column<T>[];
-  /** The width of the terminal. If undefined, no column is shortened. */
-  readonly #width: number | undefined;
+/**
+ * Returns a function that formats the rows of a page. The result for the first page begins with the heading. A column
+ * is as wide as its widest cell so far, or narrower to fit the terminal.
+ *
+ * @param limit the width of the terminal. If undefined, no column is shortened
+ */
+export function tableOf<T>(columns: readonly Column<T>[], limit: number | undefined) {
   /** The width of the widest cell of each column so far. Undefined if no page has been formatted yet. */
-  #widest: readonly number[] | undefined;
-
-  constructor(columns: readonly Column<T>[], width: number | undefined) {
-    this.#columns = columns;
-    this.#width = width;
-  }
-
-  /** Formats the rows of a page. The result for the first page begins with the heading. */
-  lines(rows: readonly T[]): string[] {
-    const cells = rows.map((row) => this.#columns.map((column) => printable(column.of(row) || "-")));
-    if (!this.#widest) cells.unshift(this.#columns.map(({ name }) => name));
-    this.#widest = this.#columns.map((_, i) =>
-      Math.max(this.#widest?.[i] ?? 0, ...cells.map((row) => widthOf(row[i] ?? ""))),
-    );
-    const widths = this.#fit([...this.#widest]);
-    return cells.map((row) => line(row, widths));
-  }
+  let widest: readonly number[] | undefined;
 
   /** Until a line fits, shortens the widest `isFree` column cell by cell, and then the widest of all columns. */
-  #fit(widths: number[]): number[] {
-    if (this.#width === undefined) return widths;
-    const gaps = GAP.length * (widths.length - 1);
-    let excess = widths.reduce((sum, width) => sum + width, gaps) - this.#width;
+  function fit(widths: number[], most: number): void {
+    let excess = widths.reduce((sum, width) => sum + width, GAP.length * (widths.length - 1)) - most;
     for (const isFree of [true, false]) {
       while (excess > 0) {
-        const allowed = widths.map((width, i) => (!isFree || this.#columns[i]?.isFree ? width : 0));
-        const widest = allowed.indexOf(Math.max(...allowed));
-        if ((allowed[widest] ?? 0) <= NARROWEST) break;
-        widths[widest] = (widths[widest] ?? 0) - 1;
+        const allowed = widths.map((width, i) => (!isFree || columns[i]?.isFree ? width : 0));
+        const at = allowed.indexOf(Math.max(...allowed));
+        if ((allowed[at] ?? 0) <= NARROWEST) break;
+        widths[at] = (widths[at] ?? 0) - 1;
         excess -= 1;
       }
     }
-    return widths;
   }
+
+  return (rows: readonly T[]): string[] => {
+    const cells = rows.map((row) => columns.map((column) => printable(column.of(row) || "-")));
+    if (!widest) cells.unshift(columns.map(({ name }) => name));
+    widest = columns.map((_, i) => Math.max(widest?.[i] ?? 0, ...cells.map((row) => widthOf(row[i] ?? ""))));
+    const widths = [...widest];
+    if (limit !== undefined) fit(widths, limit);
+    return cells.map((row) => line(row, widths));
+  };
 }
 
 /** Returns the width of a printable text, in terminal cells. */
