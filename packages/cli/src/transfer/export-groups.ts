@@ -1,16 +1,19 @@
+import { open, rename, rm } from "node:fs/promises";
+import { dirname } from "node:path";
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { pages } from "@user-group-service/client";
 import type { ExportUserGroupsResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { countText } from "../../../operator/src/words.ts";
 import { environmentOf } from "../commands/options.ts";
 import { CONTINUE, usageFailure } from "../failures.ts";
+import { refusePresent, writing } from "../files.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
 import { csvFirstLines, csvOf } from "./csv.ts";
 import { rowOf } from "./group-row.ts";
+import { GrowingFile } from "./growing-file.ts";
 import { headerText } from "./header.ts";
 import { formatOf } from "./input-file.ts";
-import { OutputFile } from "./output-file.ts";
 import { patiently } from "./patience.ts";
 import type { FileFormat } from "./records.ts";
 import { type Binding, StateFile } from "./state-file.ts";
@@ -44,9 +47,10 @@ export async function exportGroups(session: Session, path: string | undefined, f
     throw usageFailure("a terminal must not show the tokens", "give a file, which ugs makes readable only for you");
   const format = flags.format ?? (file === undefined ? undefined : formatOf(file)) ?? "jsonl";
   const target = await openTarget(session, environmentOf(session, flags), "exported");
-  const output = file === undefined ? undefined : new OutputFile(file, flags.force === true);
+  // Until the export is complete, the name of the file ends in `.part`.
+  const output = file === undefined ? undefined : new GrowingFile(`${file}.part`, CONTINUE);
   const state = output && new StateFile<ExportState>(`${file}.export-state`, () => output.sync());
-  const { prefix = "", includeTokens = false, restart: isRestart = false } = flags;
+  const { prefix = "", includeTokens = false, force = false, restart: isRestart = false } = flags;
   const { adminOnce, connection, environment, name, patience, progress } = target;
   const binding: Binding = {
     url: connection.url.href,
@@ -60,7 +64,9 @@ export async function exportGroups(session: Session, path: string | undefined, f
   /** Writes all pages. @returns the number of groups */
   const transfer = async (before?: ExportState) => {
     let { groups, snapshotTime } = before ?? { groups: 0, snapshotTime: "" };
-    await output?.begin(before?.bytes ?? 0);
+    if (file !== undefined) await refusePresent(file, force);
+    // Do not write to an existing file, because it may be a link, or readable by other users.
+    await output?.begin(before?.bytes ?? 0, () => rm(output.path, { force: true }));
     const pageToken = before?.pageToken ?? "";
     const request = { environment, pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens };
     for await (const page of pages(list, request)) {
@@ -80,7 +86,7 @@ export async function exportGroups(session: Session, path: string | undefined, f
     }
     await output?.sync();
     await state?.requireOwn();
-    await output?.finish();
+    if (file !== undefined && output) await publish(output, file, force);
     return groups;
   };
   const run = () => (state ? state.run({ binding, isRestart }, transfer) : transfer()).finally(() => output?.close());
@@ -88,6 +94,18 @@ export async function exportGroups(session: Session, path: string | undefined, f
   if (file === undefined) return;
   if (out.isJson) return out.line(jsonLine({ summary: { file, groups, environment: target.name } }));
   await out.line(`exported ${countText(groups, "group")} of ${target.name} to ${file}`);
+}
+
+/** Renames a complete file to its final name. @throws Failure if the path exists and `mayReplace` is false */
+async function publish(output: GrowingFile, path: string, mayReplace: boolean): Promise<void> {
+  await refusePresent(path, mayReplace);
+  await output.close();
+  await writing(path, CONTINUE, async () => {
+    await rename(output.path, path);
+    // Flushes the directory entry to disk.
+    const folder = await open(dirname(path), "r");
+    await folder.sync().finally(() => folder.close());
+  });
 }
 
 function textOf({ userGroups }: ExportUserGroupsResponse, format: FileFormat, hasTokens: boolean): string {

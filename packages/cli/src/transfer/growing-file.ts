@@ -10,28 +10,25 @@ const RESTART = "give --restart to start again";
  */
 export class GrowingFile {
   readonly path: string;
-  /** Advice for the user, shown if a write fails. */
+  bytes = 0;
   readonly #then: string;
   #file: FileHandle | undefined;
-  #bytes = 0;
 
+  /** @param then advice for the user, shown if a write fails */
   constructor(path: string, then: string) {
     this.path = path;
     this.#then = then;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /**
-   * Opens the file of an earlier run, and truncates the file.
+   * Opens the file of an earlier run, and truncates the file. If a new file starts, calls `startNew` instead.
    *
-   * @param bytes the length after the truncation, in bytes
-   * @throws Failure if the file does not exist, or is shorter than `bytes`
+   * @param bytes the length after the truncation, in bytes; 0 if a new file starts
+   * @throws Failure if the file of the earlier run does not exist, or is shorter than `bytes`
    */
-  async continueAt(bytes: number): Promise<void> {
-    await this.writing(async () => {
+  async begin(bytes: number, startNew: () => Promise<void>): Promise<void> {
+    await this.#writing(async () => {
+      if (bytes === 0) return startNew();
       this.#file = await open(this.path, constants.O_WRONLY | constants.O_APPEND).catch(ignoreMissing);
       if (!this.#file) throw usageFailure(`${this.path} of the unfinished run does not exist`, RESTART);
       await this.#file.chmod(0o600);
@@ -39,21 +36,21 @@ export class GrowingFile {
       if (size < bytes) throw usageFailure(`${this.path} is shorter than at the end of the unfinished run`, RESTART);
       await this.#file.truncate(bytes);
     });
-    this.#bytes = bytes;
+    this.bytes = bytes;
   }
 
   /** Appends to the file. The first call creates the file. @throws Failure if the write fails */
   async append(content: string | Uint8Array): Promise<void> {
     const bytes = Buffer.from(content as Uint8Array);
-    await this.writing(async () => {
+    await this.#writing(async () => {
       this.#file ??= await open(this.path, "wx", 0o600);
       await this.#file.appendFile(bytes);
     });
-    this.#bytes += bytes.length;
+    this.bytes += bytes.length;
   }
 
   async sync(): Promise<void> {
-    await this.writing(async () => this.#file?.datasync());
+    await this.#writing(async () => this.#file?.datasync());
   }
 
   async close(): Promise<void> {
@@ -61,7 +58,7 @@ export class GrowingFile {
     this.#file = undefined;
   }
 
-  protected writing<T>(write: () => Promise<T>): Promise<T> {
+  #writing<T>(write: () => Promise<T>): Promise<T> {
     return writing(this.path, this.#then, write);
   }
 }

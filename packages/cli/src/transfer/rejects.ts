@@ -21,14 +21,12 @@ export class RejectsFile extends GrowingFile {
   }
 
   /**
-   * Prepares the file. If the import continues, opens the existing file. If a new import starts, renames the file of an
-   * earlier import.
+   * Prepares the file. If a new import starts, renames the file of an earlier import.
    *
    * @param bytes the length of the file at which the import continues; 0 if a new import starts
    */
-  async begin(bytes: number): Promise<void> {
-    if (bytes > 0) return this.continueAt(bytes);
-    await this.writing(async () => {
+  override begin(bytes: number): Promise<void> {
+    return super.begin(bytes, async () => {
       const present = await lstat(this.path).catch(ignoreMissing);
       // A directory or a device such as /dev/null must not be renamed.
       if (present && !present.isFile()) throw usageFailure(`${this.path} is not a regular file`, "give another path");
