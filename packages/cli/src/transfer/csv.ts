@@ -55,17 +55,8 @@ export function csvOf(rows: readonly Row[]): string {
       value !== null && JSON_COLUMNS.has(column) ? JSON.stringify(value) : (value ?? undefined),
     ),
   );
-  return stringify(cells, { cast: { string: quotedWhereNeeded } });
-}
-
-/**
- * Quotes a value that would have another meaning without quotes, such as an empty text. The library itself quotes a
- * value that contains a comma or a quote.
- */
-function quotedWhereNeeded(value: string) {
-  return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
-    ? { value, quoted: true, quoted_empty: true }
-    : value;
+  // Without quotes, an empty text would be an unset field, and a text that starts with `#` could be a remark.
+  return stringify(cells, { quoted_match: /^$|^#/ });
 }
 
 /** Parses the heading: the line with the names of the columns. @throws Failure if the line is not valid */
