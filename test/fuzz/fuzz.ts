@@ -1,4 +1,4 @@
-import { Bystander } from "@user-group-service/testing/attacks/bystander";
+import { type Bystander, bystanderOf } from "@user-group-service/testing/attacks/bystander";
 import type { SubjectServer } from "@user-group-service/testing/attacks/subject";
 import { unexpectedIn } from "@user-group-service/testing/attacks/unexpected";
 import { isRunning } from "@user-group-service/testing/process";
@@ -35,7 +35,7 @@ interface Plan {
 
 /** Plays scripts against a server until the time is over or a fault is found. @returns whether a fault was found */
 export async function fuzz(server: SubjectServer, plan: Plan): Promise<boolean> {
-  const bystander = new Bystander(server);
+  const bystander = bystanderOf(server);
   try {
     for (let i = 0; i < WARM_UP_CALLS; i++) await bystander.call();
     const { seed, batch } = plan;

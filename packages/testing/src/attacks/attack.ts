@@ -2,7 +2,7 @@ import { afterAll, describe, expect, inject, it } from "vitest";
 import { isRunning } from "../process.ts";
 import { cpuMsOf, heldBytesOf, idle } from "../process-usage.ts";
 import { type Repeated, repeat } from "../repeat.ts";
-import { Bystander } from "./bystander.ts";
+import { bystanderOf } from "./bystander.ts";
 import { type Http2Options, Http2Wire } from "./http2-wire.ts";
 import { PLACES, type Place } from "./place.ts";
 import { slowness } from "./slowness.ts";
@@ -107,7 +107,7 @@ async function strike<O, S extends SubjectServer>(
   record: (cost: string) => void,
 ): Promise<void> {
   const server = await start(place, inject("certificates"), attack.options);
-  const bystander = new Bystander(server);
+  const bystander = bystanderOf(server);
   let answered = 0;
   const call = async () => {
     await bystander.call();
