@@ -24,16 +24,10 @@ const FIELDS: FieldInputs = {
   start_time: new FieldOption(
     "--since <when>",
     "only events since this time: a time, a date, or a duration before now such as 1h",
-    {
-      sign: -1,
-    },
   ),
   end_time: new FieldOption(
     "--until <when>",
     "only events before this time: a time, a date, or a duration before now",
-    {
-      sign: -1,
-    },
   ).conflicts("follow"),
 };
 

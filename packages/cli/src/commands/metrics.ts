@@ -31,7 +31,6 @@ export const metricsCommand = rpcCommand(
       start_time: new FieldOption(
         "--since <when>",
         "only samples since this time: a time, or a duration before now such as 5m; default: 1h",
-        { sign: -1 },
       ),
     },
     columns: [

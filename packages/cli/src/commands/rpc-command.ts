@@ -32,8 +32,6 @@ import {
 interface Traits {
   /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
-  /** The sign of a duration in a time field: 1 for a duration from now, -1 for a duration before now. Default: 1. */
-  readonly sign?: 1 | -1;
   /**
    * If the field is a credential, the name of the credential in the prompt. The value of the option is then the path of
    * a file that contains the credential, or `-` for standard input.
@@ -231,7 +229,7 @@ function pathsOf(inputs: readonly Input[]): string[] {
   return paths;
 }
 
-async function parse(session: Session, { field, label, value, isFilled, sign = 1 }: Input): Promise<unknown> {
+async function parse(session: Session, { field, label, value, isFilled }: Input): Promise<unknown> {
   if (field.name === "environment") {
     const environment = environmentOf(session, { env: value as string | undefined });
     if (environment || !isRequiredField(field)) return environment;
@@ -246,7 +244,9 @@ async function parse(session: Session, { field, label, value, isFilled, sign = 1
   if (field.enum) return enumValue(field.enum, value);
   const type = field.message?.typeName;
   if (type === "google.protobuf.Duration") return durationIn(label, value);
-  if (type === "google.protobuf.Timestamp") return value === "never" ? undefined : timeIn(label, value, sign);
+  if (type === "google.protobuf.Timestamp" && value === "never") return undefined;
+  // A period is in the past, and any other time is in the future.
+  if (type === "google.protobuf.Timestamp") return timeIn(label, value, /^(start|end)_time$/.test(field.name) ? -1 : 1);
   return type === "google.protobuf.Struct" ? objectIn(label, value) : value;
 }
 

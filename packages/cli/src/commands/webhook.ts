@@ -79,7 +79,6 @@ export const webhookCommands = commandGroup("webhooks", {
       start_time: new FieldOption(
         "--since <when>",
         "the time of the first event: a time, a date, or a duration before now such as 2h",
-        { sign: -1 },
       ).makeOptionMandatory(),
     },
   }),
