@@ -16,7 +16,7 @@ import { headerText } from "./header.ts";
 import { formatOf } from "./input-file.ts";
 import { patiently } from "./patience.ts";
 import type { FileFormat } from "./records.ts";
-import { type Binding, StateFile } from "./state-file.ts";
+import { type Binding, type TransferState, withState } from "./state-file.ts";
 import { continuable, openTarget } from "./target.ts";
 
 interface ExportFlags {
@@ -49,7 +49,6 @@ export async function exportGroups(session: Session, path: string | undefined, f
   const target = await openTarget(session, environmentOf(session, flags), "exported");
   // Until the export is complete, the name of the file ends in `.part`.
   const output = file === undefined ? undefined : new GrowingFile(`${file}.part`, CONTINUE);
-  const state = output && new StateFile<ExportState>(`${file}.export-state`, () => output.sync());
   const { prefix = "", includeTokens = false, force = false, restart: isRestart = false } = flags;
   const { adminOnce, connection, environment, name, patience, progress } = target;
   const binding: Binding = {
@@ -62,7 +61,8 @@ export async function exportGroups(session: Session, path: string | undefined, f
   const write = async (text: string) => (output ? output.append(text) : text && out.text(text));
 
   /** Writes all pages. @returns the number of groups */
-  const transfer = async (before?: ExportState) => {
+  const transfer = async (state?: TransferState<ExportState>) => {
+    const before = state?.before;
     let { groups, snapshotTime } = before ?? { groups: 0, snapshotTime: "" };
     if (file !== undefined) await refusePresent(file, force);
     // Do not write to an existing file, because it may be a link, or readable by other users.
@@ -89,8 +89,10 @@ export async function exportGroups(session: Session, path: string | undefined, f
     if (file !== undefined && output) await publish(output, file, force);
     return groups;
   };
-  const run = () => (state ? state.run({ binding, isRestart }, transfer) : transfer()).finally(() => output?.close());
-  const groups = await continuable(session, target, state ? CONTINUE : "run the same command again", run);
+  const stored = output && { binding, isRestart, sync: () => output.sync() };
+  const run = () =>
+    (stored ? withState(`${file}.export-state`, stored, transfer) : transfer()).finally(() => output?.close());
+  const groups = await continuable(session, target, stored ? CONTINUE : "run the same command again", run);
   if (file === undefined) return;
   if (out.isJson) return out.line(jsonLine({ summary: { file, groups, environment: target.name } }));
   await out.line(`exported ${countText(groups, "group")} of ${target.name} to ${file}`);

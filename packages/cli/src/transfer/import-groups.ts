@@ -12,7 +12,7 @@ import { openInputFile } from "./input-file.ts";
 import type { FileFormat, GroupSource } from "./records.ts";
 import { RejectsFile } from "./rejects.ts";
 import type { ImportSettings } from "./sender.ts";
-import { type Binding, StateFile } from "./state-file.ts";
+import { type Binding, type TransferState, withState } from "./state-file.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
 interface ImportFlags extends ExploFlags {
@@ -59,10 +59,7 @@ export async function importGroups(session: Session, file: string | undefined, f
     const settings = settingsOf(flags, source, target);
     const seen = new Set<string>();
     const rejects = rejectsFile(file, flags, source, isChanging);
-    const state =
-      source.identity !== undefined && isChanging
-        ? new StateFile<ImportState>(`${file}.import-state`, async () => rejects?.sync())
-        : undefined;
+    const isStored = source.identity !== undefined && isChanging;
     const binding: Binding = {
       input: source.identity,
       url: connection.url.href,
@@ -72,7 +69,8 @@ export async function importGroups(session: Session, file: string | undefined, f
     };
     const shown = groupReport(session, flags, rejects !== undefined);
 
-    const transfer = async (before?: ImportState) => {
+    const transfer = async (state?: TransferState<ImportState>) => {
+      const before = state?.before;
       const skip = before?.records ?? 0;
       const counts: Counts = { ...(before?.counts ?? NO_COUNTS) };
       const options = { target, settings, seen, skip };
@@ -98,8 +96,9 @@ export async function importGroups(session: Session, file: string | undefined, f
       return { counts, resumed: skip };
     };
 
-    const run = () => (state ? state.run({ binding, isRestart: flags.restart === true }, transfer) : transfer());
-    const continuation = state
+    const stored = { binding, isRestart: flags.restart === true, sync: async () => rejects?.sync() };
+    const run = () => (isStored ? withState(`${file}.import-state`, stored, transfer) : transfer());
+    const continuation = isStored
       ? CONTINUE
       : "run the same command again; the import starts again, and creates no group twice";
     const summary = await continuable(session, target, continuation, run);

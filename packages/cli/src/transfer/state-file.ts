@@ -21,89 +21,77 @@ interface State {
   readonly binding: Binding;
 }
 
-/**
- * A file with the state of an unfinished transfer (an import or an export). A later run can continue the transfer.
- * The file belongs to the last run that claimed it. If two runs use the file at the same time, the earlier run stops.
- */
-export class StateFile<T extends State> {
-  readonly path: string;
-  readonly #sync: () => Promise<void>;
-  readonly #run = randomUUID();
-  #state: T | undefined;
-
-  /** @param sync flushes the data files of the transfer to disk. `note` calls `sync` before it writes the state */
-  constructor(path: string, sync: () => Promise<void>) {
-    this.path = path;
-    this.#sync = sync;
-  }
-
-  /**
-   * Claims the file and runs a transfer. If the transfer finishes, and no other run has claimed the file, deletes the
-   * file.
-   *
-   * @param transfer receives the state of the unfinished transfer. Receives undefined if there is no unfinished
-   *   transfer, or if `isRestart` is set
-   * @throws Failure if the unfinished transfer has another binding, or if the file cannot be read or written
-   */
-  async run<R>(
-    { binding, isRestart }: { readonly binding: Binding; readonly isRestart: boolean },
-    transfer: (before: T | undefined) => Promise<R>,
-  ): Promise<R> {
-    await this.#claim(binding, isRestart);
-    try {
-      const result = await transfer(this.#state);
-      this.#state = undefined;
-      return result;
-    } finally {
-      if (!this.#state && (await this.#isOwn())) await rm(this.path, { force: true });
-    }
-  }
-
-  async #claim(binding: Binding, isRestart: boolean): Promise<void> {
-    const before = isRestart ? undefined : await this.#read();
-    this.#state = before?.binding && (before as T);
-    for (const name of Object.keys(DIFFERENCES) as (keyof Binding)[]) {
-      const value = this.#state?.binding[name];
-      if (value === undefined || value === binding[name]) continue;
-      throw usageFailure(
-        `${this.path} belongs to an unfinished transfer ${DIFFERENCES[name](value)}`,
-        `give --restart to start again${binding.input === undefined ? "" : "; a restarted import creates no group twice"}`,
-      );
-    }
-    await this.#write();
-  }
-
+/** The state of a transfer in its file. */
+export interface TransferState<T extends State> {
+  /** The state of the unfinished transfer. Undefined if there is none, or if `isRestart` is set. */
+  readonly before: T | undefined;
   /** Stores the state of the transfer after a step. Call `requireOwn` before the step. */
-  async note(state: T): Promise<void> {
-    this.#state = state;
-    await this.#sync();
-    await this.#write();
-  }
-
+  readonly note: (state: T) => Promise<void>;
   /** @throws Failure if another run has claimed the file */
-  async requireOwn(): Promise<void> {
-    if (await this.#isOwn()) return;
-    throw new Failure(`another run of the same command has claimed ${this.path}`, {
-      exitCode: EXIT.conflict,
-      hint: "let the other run finish",
+  readonly requireOwn: () => Promise<void>;
+}
+
+interface StateOptions {
+  readonly binding: Binding;
+  readonly isRestart: boolean;
+  /** Flushes the data files of the transfer to disk. `note` calls `sync` before it writes the state. */
+  readonly sync: () => Promise<void>;
+}
+
+/**
+ * Runs a transfer (an import or an export), and stores its state in a file. A later run can continue the transfer. The
+ * file belongs to the last run that claimed it. If two runs use the file at the same time, the earlier run stops. If
+ * the transfer finishes, and no other run has claimed the file, deletes the file.
+ *
+ * @throws Failure if the unfinished transfer has another binding, or if the file cannot be read or written
+ */
+export async function withState<T extends State, R>(
+  path: string,
+  { binding, isRestart, sync }: StateOptions,
+  transfer: (state: TransferState<T>) => Promise<R>,
+): Promise<R> {
+  const run = randomUUID();
+  const isOwn = async () => (await readState<T>(path))?.run === run;
+  const write = (state?: T) => writeAtomically(path, `${JSON.stringify({ ...state, run })}\n`, CONTINUE);
+  const stored = isRestart ? undefined : await readState<T>(path);
+  const before = stored?.binding && (stored as T);
+  for (const name of Object.keys(DIFFERENCES) as (keyof Binding)[]) {
+    const value = before?.binding[name];
+    if (value === undefined || value === binding[name]) continue;
+    throw usageFailure(
+      `${path} belongs to an unfinished transfer ${DIFFERENCES[name](value)}`,
+      `give --restart to start again${binding.input === undefined ? "" : "; a restarted import creates no group twice"}`,
+    );
+  }
+  await write(before);
+  let isUnfinished = before !== undefined;
+  try {
+    const result = await transfer({
+      before,
+      async note(state) {
+        isUnfinished = true;
+        await sync();
+        await write(state);
+      },
+      async requireOwn() {
+        if (await isOwn()) return;
+        throw new Failure(`another run of the same command has claimed ${path}`, {
+          exitCode: EXIT.conflict,
+          hint: "let the other run finish",
+        });
+      },
     });
+    isUnfinished = false;
+    return result;
+  } finally {
+    if (!isUnfinished && (await isOwn())) await rm(path, { force: true });
   }
+}
 
-  async #isOwn(): Promise<boolean> {
-    return (await this.#read())?.run === this.#run;
-  }
-
-  async #read(): Promise<(Partial<T> & { readonly run?: string }) | undefined> {
-    const text = await reading(this.path, () => readFile(this.path, "utf8").catch(ignoreMissing));
-    if (text === undefined) return undefined;
-    const state = parsedJson(text);
-    if (!isObject(state))
-      throw usageFailure(`${this.path} is not the state of a transfer`, "delete this file to start again");
-    return state as Partial<T> & { readonly run?: string };
-  }
-
-  async #write(): Promise<void> {
-    const text = `${JSON.stringify({ ...this.#state, run: this.#run })}\n`;
-    await writeAtomically(this.path, text, CONTINUE);
-  }
+async function readState<T extends State>(path: string): Promise<(Partial<T> & { readonly run?: string }) | undefined> {
+  const text = await reading(path, () => readFile(path, "utf8").catch(ignoreMissing));
+  if (text === undefined) return undefined;
+  const state = parsedJson(text);
+  if (!isObject(state)) throw usageFailure(`${path} is not the state of a transfer`, "delete this file to start again");
+  return state as Partial<T> & { readonly run?: string };
 }
