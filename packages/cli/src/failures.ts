@@ -33,7 +33,6 @@ interface FailureDetail {
   readonly cause?: unknown;
 }
 
-/** A failure with a message for the user, and an exit code. */
 export class Failure extends Error {
   readonly detail: FailureDetail;
 
@@ -43,12 +42,10 @@ export class Failure extends Error {
   }
 }
 
-/** Returns the reason of a failed call. Undefined if the error has no reason. */
 export function reasonOf(error: unknown): string | undefined {
   return error instanceof Failure ? error.detail.reason : undefined;
 }
 
-/** Returns whether a call failed because the resource does not exist. */
 export function isNotFound(error: unknown): error is Failure {
   return error instanceof Failure && error.detail.exitCode === EXIT.notFound;
 }

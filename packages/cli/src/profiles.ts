@@ -9,7 +9,6 @@ import { ignoreMissing, reading, readSecretFile, writeSecretFile } from "./files
 import { parsedJson } from "./json.ts";
 import type { Shell } from "./shell.ts";
 
-/** The URL of a service, with the token and the TLS settings for the service. */
 export interface Profile {
   readonly url: string;
   readonly token: string;

@@ -3,7 +3,6 @@ import { usageFailure } from "./failures.ts";
 import { printable } from "./output/printable.ts";
 import { Interrupted, type Shell } from "./shell.ts";
 
-/** Returns whether `ugs` can prompt the user. */
 export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): boolean {
   return stdin.isTTY === true && stderr.isTTY === true;
 }
@@ -39,7 +38,6 @@ export async function ask(
   }
 }
 
-/** A confirmation before a resource is deleted, revoked or replaced permanently. */
 export interface Confirmation {
   /** The text that the user must type, such as the id of a user group. */
   readonly id: string;

@@ -15,7 +15,6 @@ export interface Clients {
   readonly admin: Client<typeof AdminService>;
   /** Like `admin`, but sends JSON and does not retry failed calls. */
   readonly adminOnce: Client<typeof AdminService>;
-  /** Calls a unary RPC of any Connect service. */
   readonly call: <I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageShape<I>,
@@ -38,7 +37,6 @@ export async function connect({ settings, shell }: Session): Promise<Clients> {
   return clientsOf(connection, { token: await settings.token(), signal: shell.signal });
 }
 
-/** Creates clients for a connection. */
 export function clientsOf(connection: Connection, options: TransportOptions): Clients {
   const transport = openTransport(connection, options);
   return {

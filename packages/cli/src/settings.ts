@@ -17,7 +17,6 @@ export interface GlobalOptions {
   readonly json?: boolean;
 }
 
-/** The URL of a service, and the settings for connections to the service. */
 export interface Connection {
   readonly url: URL;
   /** CA certificates in PEM. If undefined, the CA certificates of Node are used. */
@@ -197,7 +196,6 @@ export function parseUrl(source: string, text: string): URL {
   return url;
 }
 
-/** Returns whether the host of a URL is `localhost` or a loopback address. */
 export function isLoopback({ hostname }: URL): boolean {
   if (hostname === "localhost" || hostname === "[::1]") return true;
   return isIP(hostname) === 4 && hostname.startsWith("127.");

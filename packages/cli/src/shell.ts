@@ -1,6 +1,5 @@
 import type { Readable, Writable } from "node:stream";
 
-/** The environment variables, the streams and the signal of a command. */
 export interface Shell {
   readonly env: { readonly [name: string]: string | undefined };
   readonly stdin: Readable & { readonly isTTY?: boolean };

@@ -5,7 +5,6 @@ import { usageFailure } from "../failures.ts";
 import { requireWritable } from "../files.ts";
 import type { Session } from "../session.ts";
 
-/** The options that several commands share. */
 export interface Options {
   readonly env?: string;
   readonly follow?: boolean;
@@ -58,7 +57,6 @@ export function yesOption(): Option {
   return new Option("-y, --yes", "do not ask for confirmation");
 }
 
-/** Adds the options `--out` and `--force`. */
 export function withOut(command: Command): Command {
   return command
     .option("--out <file>", "write the secret to a new file that only its owner can read; default: standard output")

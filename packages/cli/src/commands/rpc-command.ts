@@ -146,7 +146,6 @@ export function rpcCommand<I extends DescMessage, O extends DescMessage>(
   };
 }
 
-/** Adds the arguments and options for the fields of a request to a command. */
 export function addInputs(command: Command, schema: DescMessage, fields: FieldInputs): void {
   for (const [name, input] of Object.entries(fields)) {
     if (typeof input === "string") command.argument(input);
@@ -170,7 +169,6 @@ interface Input extends Traits {
   readonly value: unknown;
 }
 
-/** Returns the fields of a request with their values from the command line. */
 export function inputsOf(
   schema: DescMessage,
   fields: FieldInputs,

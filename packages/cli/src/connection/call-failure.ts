@@ -27,7 +27,6 @@ const EXIT_OF_CODE: { readonly [code in Code]?: number } = {
   [Code.DeadlineExceeded]: EXIT.unavailable,
 };
 
-/** Advice for the user, by error reason. */
 const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_MISSING: "run: ugs login, or give --token-file FILE or UGS_TOKEN",
   API_TOKEN_UNKNOWN: "check that the token belongs to this service; to store another token, run: ugs login",
@@ -71,7 +70,6 @@ const HINTS: { readonly [reason: string]: string } = {
 };
 
 interface CallOptions {
-  /** Whether the call only reads. */
   readonly onlyReads: boolean;
   /** Whether a retry is safe even if the service has already executed the call. */
   readonly mayRepeat: boolean;

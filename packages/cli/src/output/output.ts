@@ -24,7 +24,6 @@ type Fact = Pick<FieldFact, "label" | "text">;
 
 /** Writes results to standard output, and all other text to standard error. */
 export class Output {
-  /** Whether results are JSON, one object per line. */
   readonly isJson: boolean;
   readonly isTerminal: boolean;
   readonly #shell: Pick<Shell, "stdout" | "stderr" | "env">;
@@ -95,7 +94,6 @@ export class Output {
     return this.text(`${text}\n`);
   }
 
-  /** Like `line`, but adds no line break. */
   text(text: string): Promise<void> {
     return write(this.#shell.stdout, this.isTerminal ? printableLines(text) : text);
   }

@@ -1,7 +1,6 @@
 import type { Failure } from "../failures.ts";
 import { jsonLine, printable } from "./printable.ts";
 
-/** Formats a failure for standard error, as lines of text or one JSON object. */
 export function reportOf(failure: Failure, isJson: boolean): string {
   const { message, detail } = failure;
   const { hint, code, reason, requestId, outcome, violations = [], exitCode } = detail;

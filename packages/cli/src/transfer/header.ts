@@ -12,7 +12,6 @@ export const REMARK = "#ugs ";
 export interface FileHeader {
   /** The time at which the export read the groups, in RFC 3339. */
   readonly snapshotTime?: string | undefined;
-  /** The environment that the groups belong to. */
   readonly environment?: string | undefined;
   /** The `--prefix` of the export. Empty if the file contains all groups of the environment. */
   readonly prefix?: string | undefined;
@@ -22,7 +21,6 @@ export function headerText({ snapshotTime = "", environment = "", prefix = "" }:
   return JSON.stringify({ snapshot_time: snapshotTime, environment, provided_id_prefix: prefix });
 }
 
-/** Returns whether a line is blank or a remark. */
 export function isSkipped({ bytes, isTooLong }: Line): boolean {
   if (bytes.toString("latin1", 0, REMARK.length) === REMARK) return true;
   return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);

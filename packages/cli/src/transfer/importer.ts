@@ -14,7 +14,6 @@ export interface Done {
   readonly result: GroupResult;
 }
 
-/** Consecutive records that one request sends. */
 interface Chunk {
   readonly done: Promise<readonly Done[]>;
   /** The number of records of the source up to the end of the chunk, including skipped records. */

@@ -52,7 +52,6 @@ export class Progress {
     this.#write(`waiting ${duration(pauseMs / 1000)}: ${reason}`);
   }
 
-  /** Removes the line from the terminal. */
   clear(): void {
     if (this.#isTerminal && this.#shown > 0) this.#stream.write(`\r${" ".repeat(this.#shown)}\r`);
     this.#shown = 0;

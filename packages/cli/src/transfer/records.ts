@@ -10,7 +10,6 @@ export interface GroupRecord {
   readonly raw: Buffer | undefined;
   /** Undefined if the record is not a group. */
   readonly group?: ImportedUserGroup;
-  /** The reason why the record is not a group. */
   readonly problem?: string;
 }
 

@@ -34,7 +34,6 @@ export class RejectsFile extends GrowingFile {
     });
   }
 
-  /** Appends the rejected records of `done`. */
   async add(done: readonly Done[]): Promise<void> {
     const rejects = done.filter(({ result }) => result.fate === "rejected");
     if (rejects.length === 0) return;

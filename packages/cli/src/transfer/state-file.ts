@@ -8,7 +8,6 @@ import { parsedJson } from "../json.ts";
 /** The input, destination and options of a transfer. Only a run with an equal binding can continue the transfer. */
 export type Binding = { readonly [difference in keyof typeof DIFFERENCES]?: string | undefined };
 
-/** Texts for the differences between the bindings of two runs. */
 const DIFFERENCES = {
   input: () => "of another version of the input file",
   url: (url: string) => `with the service ${url}`,
@@ -21,7 +20,6 @@ interface State {
   readonly binding: Binding;
 }
 
-/** The state of a transfer in its file. */
 export interface TransferState<T extends State> {
   /** The state of the unfinished transfer. Undefined if there is none, or if `isRestart` is set. */
   readonly before: T | undefined;

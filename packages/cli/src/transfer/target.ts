@@ -17,11 +17,9 @@ export interface Task extends Clients {
   readonly patience: PatienceOptions;
 }
 
-/** A task for the groups of one environment. */
 export interface Target extends Task {
   /** The environment in requests. If undefined, the service uses the environment of the API token. */
   readonly environment: EnvironmentName | undefined;
-  /** The name of the environment in messages. */
   readonly name: string;
   readonly count: number;
 }
