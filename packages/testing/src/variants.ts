@@ -1,6 +1,6 @@
 import { inject } from "vitest";
+import { PLACES } from "./attacks/place.ts";
 import type { Certificates } from "./certificates.ts";
-import { RUNTIMES, type Runtime } from "./runtime.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -8,14 +8,8 @@ declare module "vitest" {
   }
 }
 
-interface Variant {
-  readonly runtime: Runtime;
-  readonly secure: boolean;
-  /** Undefined if `secure` is false. */
-  readonly tls: Certificates | undefined;
-}
-
-export const VARIANTS: readonly Variant[] = RUNTIMES.flatMap((runtime) => [
-  { runtime, secure: false, tls: undefined },
-  { runtime, secure: true, tls: inject("certificates") },
-]);
+export const VARIANTS = PLACES.map(({ runtime, tls: secure }) => ({
+  runtime,
+  secure,
+  tls: secure ? inject("certificates") : undefined,
+}));
