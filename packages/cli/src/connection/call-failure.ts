@@ -125,44 +125,35 @@ function hintOf(
 
 function unanswered(error: ConnectError, connection: Connection, { mayRepeat, timeoutMs }: CallOptions): Failure {
   const { url } = connection;
-  const outcome = mayRepeat ? undefined : "unknown";
   const where = urlText(connection);
-  const requestId = requestIdOf(error);
+  const unsent = { exitCode: EXIT.unavailable, cause: error };
+  const sent = { ...unsent, requestId: requestIdOf(error), outcome: mayRepeat ? undefined : ("unknown" as const) };
   const found = unreachable(url, error, connection.unusedProxy);
   if (found) {
     const isReset = found.fault === "reset";
     // If a required client certificate is missing, the service may reset the connection before Node reads the
     // TLS alert.
-    const mayNeedCertificate = isReset && url.protocol === "https:" && connection.cert === undefined;
-    return new Failure(found.message, {
-      exitCode: EXIT.unavailable,
-      hint: mayNeedCertificate
+    const hint =
+      isReset && url.protocol === "https:" && connection.cert === undefined
         ? "try again; if the service requires a client certificate, give --cert-file FILE and --key-file FILE"
-        : found.hint,
-      ...(isReset && { requestId, outcome }),
-      cause: error,
-    });
+        : found.hint;
+    return new Failure(found.message, { ...(isReset ? sent : unsent), hint });
   }
   if (error.code === Code.Canceled || error.cause instanceof Interrupted)
-    return new Failure("interrupted", { exitCode: EXIT.failed, outcome, cause: error });
-  if (error.code === Code.DeadlineExceeded)
-    return new Failure(`${where} did not answer within ${timeoutMs ?? connection.timeoutMs} ms`, {
-      exitCode: EXIT.unavailable,
-      hint: timeoutMs === undefined ? "give a longer --timeout" : "try again later",
-      requestId,
-      outcome,
-      cause: error,
-    });
+    return new Failure("interrupted", { exitCode: EXIT.failed, outcome: sent.outcome, cause: error });
+  if (error.code === Code.DeadlineExceeded) {
+    const hint = timeoutMs === undefined ? "give a longer --timeout" : "try again later";
+    return new Failure(`${where} did not answer within ${timeoutMs ?? connection.timeoutMs} ms`, { ...sent, hint });
+  }
   const isUnknown = error.code === Code.Unimplemented;
   const what = isUnknown
     ? "does not have this call"
     : `a proxy responded: ${error.rawMessage || codeToString(error.code)}`;
+  const ifOlder = isUnknown ? "; if the service is older than this ugs, the service may lack this call" : "";
   return new Failure(`${where} is not the User Group Service, or ${what}`, {
-    exitCode: EXIT.unavailable,
-    hint: `check the URL, its path, and the proxies${isUnknown ? "; if the service is older than this ugs, the service may lack this call" : ""}`,
-    requestId,
-    ...(OF_PROXIES.has(error.code) && { outcome }),
-    cause: error,
+    ...sent,
+    outcome: OF_PROXIES.has(error.code) ? sent.outcome : undefined,
+    hint: `check the URL, its path, and the proxies${ifOlder}`,
   });
 }
 
