@@ -1,6 +1,6 @@
-import { ask, asking, crowd, over, unread } from "@user-group-service/testing/attacks/repeated";
+import { ask, asking, crowd, unread } from "@user-group-service/testing/attacks/repeated";
 import { authorization, get, head, post, protoField } from "@user-group-service/testing/attacks/requests";
-import { envelope } from "@user-group-service/testing/http";
+import { envelope, overHttp2 } from "@user-group-service/testing/http";
 import { waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/subject.ts";
 import { describeAttacks } from "./service.ts";
@@ -30,7 +30,7 @@ describeAttacks("expensive responses", [
     title: "1,000 violations over gRPC, by a token holder",
     bounds: { cpuMs: 400 },
     run: (target) =>
-      over(target, async (session) => {
+      overHttp2(target.server.url, async (session) => {
         const fields = post(PATHS.update, "application/grpc", [authorization(target), ["te", "trailers"]]);
         const entries = Array.from({ length: 1000 }, (_, i) =>
           protoField(3, Buffer.concat([protoField(1, `${i}-`.padEnd(300, "k")), protoField(2, "v".repeat(600))])),
@@ -50,7 +50,7 @@ describeAttacks("expensive responses", [
     title: "unknown paths, methods and services (6,000)",
     bounds: { cpuMs: 8, heldKiB: 65_536 },
     run: (target) =>
-      over(target, async (session) => {
+      overHttp2(target.server.url, async (session) => {
         const metricsBytes = async () => (await ask(session, get("/metrics"), Buffer.alloc(0))).body.byteLength;
         const askStrange = async (i: number) => {
           const strange = [

@@ -1,6 +1,6 @@
-import { ask, over } from "@user-group-service/testing/attacks/repeated";
+import { ask } from "@user-group-service/testing/attacks/repeated";
 import { post, protoField } from "@user-group-service/testing/attacks/requests";
-import { envelope } from "@user-group-service/testing/http";
+import { envelope, overHttp2 } from "@user-group-service/testing/http";
 import { newApiToken } from "../../src/domain/token.ts";
 import { openMonitor } from "../support/monitor.ts";
 import { PATHS } from "../support/subject.ts";
@@ -22,7 +22,7 @@ function guess(
     fieldsOf = () => [] as [string, string][],
   }: { times?: number; fieldsOf?: (i: number) => [string, string][] } = {},
 ): Promise<Map<string, number>> {
-  return over(target, async (session) => {
+  return overHttp2(target.server.url, async (session) => {
     const statuses = new Map<string, number>();
     for (let i = 0; i < times; i++) {
       const authorization = ["authorization", `Token ${newApiToken()}`] as const;

@@ -108,13 +108,18 @@ export function answerOn(stream: ClientHttp2Stream, until: "end" | "close" = "cl
   });
 }
 
-export async function http2(url: string, target: string, options: HttpRequest = {}): Promise<HttpAnswer> {
+/** Opens an HTTP/2 connection, passes it to `use`, and closes it. */
+export async function overHttp2<T>(url: string, use: (session: ClientHttp2Session) => Promise<T>): Promise<T> {
   const session = openHttp2(url);
   try {
-    return await http2On(session, target, options);
+    return await use(session);
   } finally {
     session.destroy();
   }
+}
+
+export function http2(url: string, target: string, options?: HttpRequest): Promise<HttpAnswer> {
+  return overHttp2(url, (session) => http2On(session, target, options));
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { ClientHttp2Session } from "node:http2";
-import { answerOn, type HttpAnswer, openHttp2 } from "../http.ts";
+import { answerOn, type HttpAnswer, overHttp2 } from "../http.ts";
 import { waitFor } from "../wait.ts";
 import type { Effort, Target } from "./attack.ts";
 import type { Http2Wire } from "./http2-wire.ts";
@@ -19,16 +19,6 @@ export async function ask(
   return answer;
 }
 
-/** Opens an HTTP/2 connection, passes it to `use`, and closes it. */
-export async function over<T>({ server }: Target, use: (session: ClientHttp2Session) => Promise<T>): Promise<T> {
-  const session = openHttp2(server.url);
-  try {
-    return await use(session);
-  } finally {
-    session.destroy();
-  }
-}
-
 /** Creates an attack that sends `times` requests on one HTTP/2 connection, one after another. */
 export function asking(
   title: string,
@@ -41,7 +31,7 @@ export function asking(
     title,
     bounds: { cpuMs },
     run: (target: Target): Promise<Effort> =>
-      over(target, async (session) => {
+      overHttp2(target.server.url, async (session) => {
         for (let i = 0; i < times; i++) await ask(session, fieldsOf(i), body).catch(() => {});
         return { requests: times, outcome: "answered" };
       }),
