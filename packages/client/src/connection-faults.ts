@@ -1,19 +1,16 @@
 /** The cause of a failed connection. `connectionFaultOf` derives this cause from the code of the Node error. */
 export type ConnectionFault = "refused" | "unknown-host" | "unreachable" | "reset" | "not-http" | "not-tls" | "tls";
 
-const FAULTS: { readonly [code: string]: ConnectionFault } = {
-  ECONNREFUSED: "refused",
-  ENOTFOUND: "unknown-host",
-  EAI_AGAIN: "unknown-host",
-  EHOSTUNREACH: "unreachable",
-  ENETUNREACH: "unreachable",
-  EADDRNOTAVAIL: "unreachable",
-  ETIMEDOUT: "unreachable",
-  ECONNRESET: "reset",
-  EPIPE: "reset",
-  ERR_SSL_WRONG_VERSION_NUMBER: "not-tls",
-  ERR_SSL_PACKET_LENGTH_TOO_LONG: "not-tls",
-};
+const FAULTS: readonly (readonly [codes: RegExp, ConnectionFault])[] = [
+  [/^ECONNREFUSED$/, "refused"],
+  [/^(ENOTFOUND|EAI_AGAIN)$/, "unknown-host"],
+  [/^(EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|ETIMEDOUT)$/, "unreachable"],
+  [/^(ECONNRESET|EPIPE)$/, "reset"],
+  [/^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/, "not-tls"],
+  [/^HPE_/, "not-http"],
+  // The OpenSSL codes for certificates have no common prefix.
+  [/^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|HOSTNAME_)/, "tls"],
+];
 
 /** Temporary faults of an attempt to connect. Without a connection, the client cannot have sent the call. */
 const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", "unreachable"]);
@@ -35,17 +32,9 @@ export function connectionFaultOf(error: unknown): { fault: ConnectionFault; cod
     // Node uses the code EPROTO for many faults. Only the message of OpenSSL identifies this fault.
     if (code === "EPROTO" && /wrong version number|packet length too long/.test(cause.message))
       return { fault: "not-tls", code };
-    const fault = FAULTS[code] ?? faultOfFamily(code);
+    const fault = FAULTS.find(([codes]) => codes.test(code))?.[1];
     if (fault) return { fault: BRIEF.has(fault) && ESTABLISHED.has(syscall) ? "reset" : fault, code };
   }
-  return undefined;
-}
-
-function faultOfFamily(code: string): ConnectionFault | undefined {
-  if (code.startsWith("HPE_")) return "not-http";
-  // The OpenSSL codes for certificates have no common prefix.
-  if (/^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|HOSTNAME_)/.test(code))
-    return "tls";
   return undefined;
 }
 
