@@ -131,6 +131,13 @@ describe("a failed call", () => {
     expect((await run("group list")).stderr).not.toContain("may have been made");
   });
 
+  it("that too few replicas confirmed is reported as made, not as a possible change", async () => {
+    const { run } = await newFailing([failing(Code.Unavailable, "TOO_FEW_REPLICAS", "unknown")]);
+    const { stderr } = await run("group delete g --yes");
+    expect(stderr).toContain("the change was made");
+    expect(stderr).not.toContain("may have been made");
+  });
+
   it("that the service refused is reported without --request-id", async () => {
     const { run } = await newFailing([failing(Code.ResourceExhausted, "RATE_LIMITED")]);
     const { code, stderr } = await run("group rotate g");

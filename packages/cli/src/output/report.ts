@@ -12,7 +12,8 @@ export function reportOf(failure: Failure, isJson: boolean): string {
   for (const { field, description } of violations) {
     if (!message.includes(description)) lines.push(`  ${field}: ${description}`);
   }
-  if (outcome === "unknown" && !hint?.includes("may have been made"))
+  // The hint for TOO_FEW_REPLICAS says that the change was made.
+  if (outcome === "unknown" && reason !== "TOO_FEW_REPLICAS" && !hint?.includes("may have been made"))
     lines.push("  the change may have been made: check before you repeat it");
   if (hint !== undefined) lines.push(`  ${hint}`);
   const facts = [code, reason, requestId === undefined ? undefined : `request ${requestId}`];
