@@ -289,7 +289,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await press("button", "Save");
     await alert("Somebody else changed the user group in the meantime.").waitFor();
     await press("button", "Save");
-    await says("Saved the user group globex: name.");
+    await says("Saved name of the user group globex.");
 
     // Delay the response with the group after the revocation. The next save must use the new etag.
     let isReadAnew = false;
@@ -307,7 +307,7 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await press("button", "Edit");
     await type("Name", "Globex Ltd.");
     await press("button", "Save");
-    await says("Saved the user group globex: name.");
+    await says("Saved name of the user group globex.");
 
     // The user signs in with a token of another environment. The page then shows that environment, which does not
     // contain this group.

@@ -255,7 +255,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await page.getByRole("dialog").getByRole("definition").filter({ hasText: "Acme Inc." }).waitFor();
     await checkViews("a change by somebody else");
     await press("button", "Save");
-    await says("Saved the user group it's acme: name.");
+    await says("Saved name of the user group it's acme.");
     await page.getByRole("definition").filter({ hasText: "Acme Ltd." }).waitFor();
     await page.getByRole("definition").filter({ hasText: '"plan": "tin"' }).waitFor();
 
@@ -290,7 +290,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await press("button", "Edit");
     await type("Mapping", "sales=lake");
     await press("button", "Save");
-    await says("Saved the user group it's acme: mapping.");
+    await says("Saved mapping of the user group it's acme.");
     await page.getByRole("definition").filter({ hasText: "sales=lake" }).waitFor();
     await press("button", "Rotate the token");
     await type("Grace period", "0s");
@@ -377,7 +377,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await (await requested).dismiss();
     await reloading;
     await press("button", "Save");
-    await says("Saved the user group green: name.");
+    await says("Saved name of the user group green.");
     await press("link", "Audit");
     await page.getByRole("table", { name: "All events" }).waitFor();
     // The notice about the save is not shown on another page.

@@ -5,7 +5,10 @@ import type { Role } from "./role.ts";
  * that change nothing do not read these values, so a value that is expensive to compute can be a getter.
  */
 export interface ChangeBy {
-  /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */
+  /**
+   * For an issued API token, its id. For a token in `API_TOKENS`, `static-NAME`. For `ADMIN_TOKEN`, `root`. For a
+   * change that the service makes by itself, `service`.
+   */
   readonly actorId: string;
   readonly actorName: string;
   readonly role: Role | "root" | "service";

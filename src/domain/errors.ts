@@ -176,7 +176,7 @@ export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
 }) {}
 
 export class ApiTokenOutlivesCaller extends failure("PermissionDenied", "API_TOKEN_OUTLIVES_CALLER", {
-  text: "the API token to rotate expires later than the API token of the caller; call with an API token that expires at the same time or later, or revoke the API token to rotate",
+  text: "an API token cannot rotate an API token that expires later; call with an API token that expires no earlier, or revoke the API token instead",
 }) {}
 
 export class WebhookNotFound extends failure("NotFound", "WEBHOOK_NOT_FOUND", {

@@ -251,7 +251,7 @@ function register(
   registry.registerMetric({ name, get: async () => ({ aggregator: "sum", ...metric, values: await read() }) } as never);
 }
 
-/** Call metrics with the names that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). */
+/** Metrics of calls. Their names are those that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). */
 class CallMetrics {
   readonly #seconds: ArrayHistogram;
   readonly #series = new Map<DescMethod | undefined, Map<string, CallSeries>>();

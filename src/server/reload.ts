@@ -22,13 +22,13 @@ export function watchFiles(
   for (const { setting } of config.files) note(setting, true);
   metrics.gauge({
     name: "ugs_config_last_reload_successful",
-    help: "1 if the content of the file of a setting is in use, otherwise 0",
+    help: "1 if the service uses the current content of the file that a setting names, otherwise 0",
     ofWorkers: "min",
     read: () => [...states].map(([setting, { isUsed }]) => ({ labels: { setting }, value: Number(isUsed) })),
   });
   metrics.gauge({
     name: "ugs_config_last_reload_success_timestamp_seconds",
-    help: "Time when the service began to use the content of the file of a setting, in seconds since 1970",
+    help: "Time since which the service uses the current content of the file that a setting names, in seconds since 1970",
     ofWorkers: "min",
     read: () => [...states].map(([setting, { time }]) => ({ labels: { setting }, value: time })),
   });

@@ -114,7 +114,8 @@ export function redisEnvironments({
   const lookUp = async (name: EnvironmentName): Promise<Stored> => {
     const path = environmentPath(name);
     let unavailable: StoreUnavailable | undefined;
-    // If the shard of the list is down, continue with the candidates. Their shards may still answer.
+    // If the shard with the list of environments is down, read the records of the candidates instead, because their
+    // shards may still answer.
     const numbers = await listedNumbers(path).catch((error: unknown) => {
       if (!(error instanceof StoreUnavailable)) throw error;
       unavailable = error;

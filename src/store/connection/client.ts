@@ -102,7 +102,7 @@ export class StoreClient implements StoreProbe {
    * Runs one read command at the node of its key.
    *
    * @param args the arguments of the command. The first argument is the key
-   * @param outcome if the read belongs to a change, the `outcome` of the thrown error
+   * @param outcome the `outcome` of the thrown error. Set if the read belongs to a change
    * @throws StoreUnavailable if the read fails or exceeds the timeout; RecordUnreadable if the key has another type
    */
   run<Name extends CommandName>(

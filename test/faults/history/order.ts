@@ -247,8 +247,8 @@ class Order {
 }
 
 /**
- * Returns the earliest end of the calls that must be in the order. The next call in the order cannot start after this
- * time.
+ * Returns the earliest end of the remaining calls that the order must contain. A call that started after this time
+ * cannot be the next call of the order.
  */
 function dueOf(left: readonly Step[]): number {
   return Math.min(...left.filter(({ must }) => must).map(({ end }) => end));

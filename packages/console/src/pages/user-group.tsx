@@ -153,7 +153,7 @@ function Change({ group }: Acting) {
       }
       throw error;
     }
-    return `Saved the user group ${id}: ${paths.join(", ")}.`;
+    return `Saved ${paths.join(", ")} of the user group ${id}.`;
   };
   const cleared = paths.filter((field) => texts[field]?.trim() === "");
   const options = { ...optionsFor(texts, paths), clear: cleared, etag };

@@ -217,7 +217,7 @@ function Redeliver({ webhook: { id } }: Acting) {
     >
       <TextField
         label="Since"
-        hint="A time, a date, or a duration such as 1h before now. The service sends the stored events since this time again, with the same ids. The service stores events for AUDIT_RETENTION."
+        hint="A time, a date, or a duration such as 1h before now. The service sends all stored events from this time on once more, with the same ids. The service stores events for AUDIT_RETENTION."
         value={since}
         onValue={setSince}
       />
