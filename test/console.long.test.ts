@@ -160,7 +160,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await checkViews("delete an environment");
     await enter("To continue, type globex/Testing", "globex");
     await page.getByText("The typed text is not globex/Testing: nothing was done.").waitFor();
-    await isInvalid(page, "To continue, type globex/Testing", "This is not globex/Testing");
+    await isInvalid(page, "To continue, type globex/Testing", "The typed text is not globex/Testing");
     await press("button", "Copy the command");
     const announced = page.getByRole("dialog").getByRole("status");
     await announced.filter({ hasText: /^Copied the command|^The browser does not allow/ }).waitFor();

@@ -80,7 +80,7 @@ describe("profiles", () => {
     const refused = await ugs(["login"], { env, keys: "no\r" });
     expect([refused.code, refused.stderr]).toEqual([
       2,
-      expect.stringContaining(`This replaces the profile default for ${server.url}/`),
+      expect.stringContaining(`This replaces the profile default (${server.url}/), and deletes its token`),
     ]);
     expect(readFileSync(fileOf("default"), "utf8")).toBe(before);
     expect((await ugs(["login"], { env, keys: "default\r" })).code).toBe(0);

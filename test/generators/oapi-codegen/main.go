@@ -1,4 +1,4 @@
-// Calls the service with the client of oapi-codegen.
+// Calls the service with the client that oapi-codegen has generated.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Calls the service with the client of ogen.
+// Calls the service with the client that ogen has generated.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Calls the service with the client of openapi-generator.
+// Calls the service with the client that openapi-generator has generated.
 package main
 
 import (

@@ -69,7 +69,7 @@ async function confirmReplacement(
   if (!(await profiles.names()).includes(name)) return;
   const before = await profiles.read(name).catch(() => undefined);
   if (JSON.stringify(before) === JSON.stringify(profile)) return;
-  const facts = before ? ` for ${before.url} and deletes its token` : "";
+  const facts = before ? ` (${before.url}), and deletes its token` : "";
   const consequence = `This replaces the profile ${name}${facts}`;
   await confirm(shell, { id: name, consequence }, yes);
 }
