@@ -34,7 +34,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 
   it.each(["METRICS_PORT", "PORT"])(
-    "if %s has MAX_CONNECTIONS connections, only the other port accepts more connections",
+    "only the other port accepts more connections if %s has MAX_CONNECTIONS connections",
     async (port) => {
       const server = await newServer({ runtime, env: { METRICS_PORT: "0", MAX_CONNECTIONS: "4" } });
       const operations = [metricsUrlOf(server), "/healthz"] as const;

@@ -190,7 +190,7 @@ const BREAKS: { readonly [how: string]: (socket: Socket) => unknown } = {
   "resets connections at the first command": (socket) => socket.once("data", () => socket.resetAndDestroy()),
 };
 
-it.each(Object.entries(BREAKS))("if the host %s, openRedis names no options of ioredis", async (_, end) => {
+it.each(Object.entries(BREAKS))("openRedis names no options of ioredis if the host %s", async (_, end) => {
   const sockets = new Set<Socket>();
   const listener = createServer((socket) => {
     sockets.add(socket.on("error", () => {}));

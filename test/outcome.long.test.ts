@@ -53,7 +53,7 @@ const all = (outcome: string) => {
 };
 const [NOT_MADE, UNKNOWN] = [all("not_made"), all("unknown")];
 
-describeWithRedis.each(RUNTIMES)("the outcome in the error of a failed change on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("errors of failed changes on %s", (runtime) => {
   const start = async (redis: { readonly url: string }) => {
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT } });
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
@@ -77,14 +77,14 @@ describeWithRedis.each(RUNTIMES)("the outcome in the error of a failed change on
       (redis) => newOperator(redis).config("SET", "maxmemory", "1"),
       { ...NOT_MADE, resolve: "answered" },
     ],
-  ])("is %s", async (_what, befall, reported) => {
+  ])("the outcome is %s", async (_what, befall, reported) => {
     const redis = await newRedis();
     const { server, token } = await start(redis);
     await befall(redis, server);
     expect(await outcomes(server, token)).toEqual(reported);
   });
 
-  it("is `unknown` if the connection loses the reply of Redis", async () => {
+  it("the outcome is `unknown` if the connection loses the reply of Redis", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);
     const { server } = await start(proxy);
@@ -97,7 +97,7 @@ describeWithRedis.each(RUNTIMES)("the outcome in the error of a failed change on
     expect(await operator.hget(key, FIELD.name)).toBe("made");
   });
 
-  it("is also in the errors of AdminService, and in the result of each group of an import", async () => {
+  it("the outcome is also in the errors of AdminService, and in the result of each group of an import", async () => {
     const redis = await newRedis();
     // The API token of the admin stays cached while Redis is frozen.
     const env = { ...ADMIN_ENV, REDIS_TIMEOUT, API_TOKEN_CACHE: "1m" };
@@ -131,7 +131,7 @@ describeWithRedis.each(RUNTIMES)("the outcome in the error of a failed change on
     expect((await viewers.resolveViewer({ token })).providedId).toBe("a");
   });
 
-  it("is `unknown` if a script in Redis fails after it may have written data", async () => {
+  it("the outcome is `unknown` if a script in Redis fails after it may have written data", async () => {
     const redis = await newRedis();
     const url = await withRights(redis, documentedRights());
     const { server, token } = await start({ url });

@@ -21,8 +21,8 @@ const VALUES = [
   ...[`{"a":${"[".repeat(900)}${"]".repeat(900)}}`, `"${"x".repeat(3000)}"`],
 ];
 
-describeWithRedis("a viewer session signed with a key that an attacker has added to Redis", () => {
-  it("with any claims is rejected or resolved, and never causes an internal error", async () => {
+describeWithRedis("a signing key that an attacker has added to Redis", () => {
+  it("a viewer session signed with an attacker's key is rejected or resolved, and no claim causes an internal error", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const environment = customerOf(server);

@@ -151,7 +151,7 @@ describe("a port with short timeouts", () => {
   });
 });
 
-describe("pipelined HTTP/1.1 requests", () => {
+describe("HTTP/1.1 pipelining", () => {
   const pipeline = HTTP1_GET.repeat(30);
   let port: NodeServer;
   let [inFlight, most] = [0, 0];
@@ -165,7 +165,7 @@ describe("pipelined HTTP/1.1 requests", () => {
   });
   afterAll(() => port.destroy());
 
-  it("are served one at a time, and all are answered", async () => {
+  it("pipelined requests are served one at a time, and all are answered", async () => {
     const raw = await dial(port.url, pipeline);
     await answeredHttp1(raw, 30);
     raw.push(pipeline);
@@ -173,7 +173,7 @@ describe("pipelined HTTP/1.1 requests", () => {
     expect([most, raw.isClosed]).toEqual([1, false]);
   });
 
-  it("do not delay requests of another connection", async () => {
+  it("pipelined requests do not delay requests of another connection", async () => {
     const order: (string | undefined)[] = [];
     const own = await open({}, async ({ headers }) => {
       order.push(headers["x-other"] as string | undefined);
@@ -191,7 +191,7 @@ describe("pipelined HTTP/1.1 requests", () => {
     }
   });
 
-  it("are answered even if a malformed request follows them", async () => {
+  it("pipelined requests are answered even if a malformed request follows", async () => {
     const raw = await dial(port.url, `${pipeline}GET / HTTP/1.1\r\nmalformed\r\n\r\n`);
     await waitFor("the connection is closed", () => raw.isClosed);
     const statuses = raw
@@ -201,7 +201,7 @@ describe("pipelined HTTP/1.1 requests", () => {
     expect(statuses).toEqual(Array(30).fill("200"));
   });
 
-  it("are answered when the port drains", async () => {
+  it("pipelined requests are answered when the port drains", async () => {
     const own = await open({}, () => pause(20).then(() => ({ status: 200, headers: {}, body: "served" })));
     try {
       const raw = await dial(own.url, pipeline);
@@ -220,7 +220,7 @@ describe("pipelined HTTP/1.1 requests", () => {
 });
 
 describe("a port that drains", () => {
-  it("sends `Connection: close` in its next response on a keep-alive HTTP/1.1 connection, and then closes the connection", async () => {
+  it("sends `Connection: close` in the next response on a keep-alive HTTP/1.1 connection, and closes the connection", async () => {
     const port = await open({});
     const [idle, fresh] = [await dial(port.url), await dial(port.url)];
     idle.push(HTTP1_GET);

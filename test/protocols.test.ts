@@ -62,7 +62,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     session.destroy();
   });
 
-  describe("an unsupported HTTP method or content type", () => {
+  describe("unsupported HTTP methods and content types", () => {
     const connect = (
       answer: HttpAnswer,
       expected: { status: number; code: string; reason: string; allow?: string },
@@ -73,7 +73,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     };
     const headers = () => ({ authorization: authorization(), "x-request-id": "mine" });
 
-    it.each([GET_PATH, WATCH_PATH])("is reported with the supported values for %s", async (target) => {
+    it.each([GET_PATH, WATCH_PATH])("%s rejects unsupported methods and content types", async (target) => {
       const notAllowed = { status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED", allow: "POST" };
       const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
       for (const send of [http1, http2]) {
@@ -96,7 +96,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       }
     });
 
-    it.each([GET_PATH, WATCH_PATH])("is reported to a gRPC client of %s as gRPC specifies", async (target) => {
+    it.each([GET_PATH, WATCH_PATH])("%s reports unsupported gRPC content types as gRPC specifies", async (target) => {
       const all = { ...headers(), "content-type": "application/grpc+thrift" };
       const answer = await http2(server.url, target, { method: "POST", headers: all, body: envelope(Buffer.alloc(1)) });
       expect([answer.status, answer.headers["grpc-status"], answer.body.byteLength]).toEqual([200, "3", 0]);
@@ -162,7 +162,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 
   describe("gRPC-Web text", () => {
-    it("is decoded even if it arrives in several chunks", async () => {
+    it("gRPC-Web text is decoded even if it arrives in several chunks", async () => {
       const type = "application/grpc-web-text+proto";
       for (const pieces of [[watchRequest], [...watchRequest], [watchRequest.slice(0, 3), watchRequest.slice(3)]]) {
         const { status: answered, message, type: reported } = await watchText(server.url, pieces);
@@ -171,7 +171,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       }
     });
 
-    it("is rejected if it is invalid", async () => {
+    it("gRPC-Web text is rejected if it is invalid, or too large for an endpoint without an API token", async () => {
       for (const body of ["####", Buffer.from(envelope(Buffer.alloc(5000))).toString("base64")]) {
         const headers = { "content-type": TEXT };
         const answer = await http1(server.url, WATCH_PATH, { method: "POST", headers, body });
@@ -179,7 +179,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       }
     });
 
-    it("is rejected if its message exceeds the size limit", async () => {
+    it("gRPC-Web text is rejected if its message exceeds the size limit", async () => {
       const headers = { authorization: authorization(), "content-type": TEXT };
       for (let over = 0; over < 4; over++) {
         const body = `${"A".repeat(1_398_200 + over)}${"A".repeat(20_000)}`;

@@ -50,8 +50,8 @@ function newSessions({ url }: TestServer): ClientHttp2Session[] {
   });
 }
 
-describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
-  it("are served while an unauthenticated client at the same address guesses names of environments", async () => {
+describeWithRedis.each(RUNTIMES)("/.well-known/jwks.json on %s", (runtime) => {
+  it("published keys are served although an unauthenticated client at the same address has guessed names of environments", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "60/1m", PUBLIC_URL: "https://groups.example.com" };
     const maker = await newServer({ redisUrl: redis.url, env });
@@ -68,7 +68,7 @@ describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
     await waitFor("new keys are published", async () => (await http1(server.url, pathOf(late))).status === 200);
   });
 
-  it("are served from the cache while Redis hangs, and only MAX_KEY_REQUESTS requests for uncached keys wait for Redis", async () => {
+  it("published keys are served from the cache while Redis hangs, and only MAX_KEY_REQUESTS requests for uncached keys wait for Redis", async () => {
     const redis = await newRedis();
     // All requests must arrive before the first request fails.
     const limits = { AUTH_FAILURE_LIMIT: "off", REDIS_TIMEOUT: "5s" };

@@ -32,10 +32,10 @@ async function expectShared(counters: readonly RateCounter[]): Promise<void> {
   }
 }
 
-describeWithRedis("rate limit counts in Redis", () => {
+describeWithRedis("rate limits with Redis", () => {
   const redis = suiteRedis();
 
-  it("are shared by all workers, and expire at the end of their time window", async () => {
+  it("rate limit counts are shared by all workers, and expire at the end of their time window", async () => {
     const kind = newKind();
     const clients = [await newStoreClient(redis), await newStoreClient(redis)];
     await expectShared(clients.map((client) => rateCounter(client, { kind, limit: LIMIT })));
@@ -50,7 +50,7 @@ describeWithRedis("rate limit counts in Redis", () => {
     await waitFor("the next window has begun", async () => (await short.add("a", 1)).total === 1);
   });
 
-  it("receive an expiry time if an operator has set them without an expiry time", async () => {
+  it("a rate limit count that an operator has set without an expiry time receives an expiry time", async () => {
     const kind = newKind();
     const operator = newOperator(redis);
     await operator.set(`ug:rate:${kind}:a`, "41");
@@ -59,7 +59,7 @@ describeWithRedis("rate limit counts in Redis", () => {
     expect(await operator.pttl(`ug:rate:${kind}:a`)).toBeGreaterThan(0);
   });
 
-  it("continue in process memory while Redis is unavailable, and in Redis afterwards", async () => {
+  it("rate limit counts continue in process memory while Redis is unavailable, and in Redis afterwards", async () => {
     const own = await newRedis();
     const kind = newKind();
     const client = await newStoreClient(own, { timeoutMs: 500 });
@@ -88,10 +88,10 @@ describeWithRedis("rate limit counts in Redis", () => {
   });
 });
 
-describeWithRedis("rate limit counts in a Cluster", () => {
+describeWithRedis("rate limits with a Cluster", () => {
   const cluster = suiteCluster();
 
-  it("are shared by all workers, on any node", async () => {
+  it("rate limit counts are shared by all workers, on any node", async () => {
     const kind = newKind();
     const clients = [await newStoreClient(cluster), await newStoreClient(cluster)];
     await expectShared(clients.map((client) => rateCounter(client, { kind, limit: LIMIT })));
@@ -100,10 +100,10 @@ describeWithRedis("rate limit counts in a Cluster", () => {
   });
 });
 
-describeWithRedis("rate limit counts behind Sentinels", () => {
+describeWithRedis("rate limits with Sentinels", () => {
   const sentinels = suiteSentinels();
 
-  it("are shared by all workers", async () => {
+  it("rate limit counts are shared by all workers", async () => {
     const kind = newKind();
     const clients = [await newStoreClient(sentinels), await newStoreClient(sentinels)];
     await expectShared(clients.map((client) => rateCounter(client, { kind, limit: LIMIT })));

@@ -97,7 +97,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
 });
 
 describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (runtime) => {
-  it("applies to all workers together", async () => {
+  it("the limit of an API token applies to all workers together", async () => {
     const redis = await newRedis();
     const env = { RATE_LIMIT: `6${WINDOW}` };
     const one = await newServer({ runtime, redisUrl: redis.url, env });

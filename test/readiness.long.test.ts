@@ -182,7 +182,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     expect(calls("set")).toBeLessThan(most);
   });
 
-  it("serves reads from a demoted Redis, limits its reconnects, and is ready after the promotion", async () => {
+  it("serves reads from a demoted Redis, limits reconnects, and is ready after the promotion", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const server = await newServer({ runtime, redisUrl: redis.url });

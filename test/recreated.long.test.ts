@@ -18,9 +18,9 @@ interface Former {
   readonly events: ReadonlySet<string>;
 }
 
-describeWithRedis("an environment that was deleted and created again under load", () => {
+describeWithRedis("deletion and creation of an environment under load", () => {
   it.each([1, 2])(
-    "is usable immediately and has no old data, even if Redis or a worker is killed during the deletion (seed %i)",
+    "the recreated environment is usable immediately and has no old data, even if Redis or a worker is killed during the deletion (seed %i)",
     async (seed) => {
       const random = new Random(seed);
       const redis = await newRedis(DURABLE);

@@ -25,12 +25,12 @@ async function clientAhead(seconds: number): Promise<StoreClient> {
   return client;
 }
 
-describeWithRedis("audit events and etags", () => {
+describeWithRedis("jumps of the clock of Redis", () => {
   it.each([
     ["is set back by an hour, across midnight", [-HOUR_S]],
     ["is set back by an hour and forward again", [-HOUR_S, HOUR_S]],
     ["is set back by three days", [-3 * DAY_S]],
-  ])("stay in order and unique if the clock of Redis %s", async (_, jumps) => {
+  ])("audit events stay in order and etags stay unique if the clock of Redis %s", async (_, jumps) => {
     const now = Date.now() / 1000;
     // The simulated clock starts at half an hour after midnight, about two days ahead.
     const start = Math.ceil(2 * DAY_S - (now % DAY_S) + HOUR_S / 2);

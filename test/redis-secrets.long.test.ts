@@ -65,8 +65,8 @@ async function changePassword(server: TestServer, nodes: readonly TestRedis[], s
   expect(server.output()).not.toContain("password-");
 }
 
-describeWithRedis("a Redis password in a file is changed without a restart", () => {
-  it("on a Cluster", async () => {
+describeWithRedis("the Redis password in a file", () => {
+  it("a password change of a Cluster takes effect without a restart", async () => {
     const cluster = await newCluster();
     await askAll(cluster.nodes, newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "" });
@@ -75,7 +75,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     await changePassword(server, cluster.nodes, (password) => mounted.swap({ password }));
   });
 
-  it("with Sentinels, whose own password also changes", async () => {
+  it("password changes of Redis and of its Sentinels take effect without a restart", async () => {
     const sentinels = await newSentinels({ password: "password-of-sentinels" });
     await askAll(sentinels.nodes, newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", sentinel: "password-of-sentinels" });
@@ -107,7 +107,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     expect(server.output()).not.toContain("password-");
   });
 
-  it("after Redis has hung, and the hang does not delay the change of another file", async () => {
+  it("a password change takes effect after Redis has hung, and the hang does not delay the change of another file", async () => {
     const redis = await newRedis();
     await askAll([redis], newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", admin: ADMIN_TOKEN });
@@ -139,8 +139,8 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
   });
 });
 
-describeWithRedis("the CA file of Redis is reloaded without a restart", () => {
-  it("when Redis gets a certificate of another CA", async () => {
+describeWithRedis("the CA file of Redis", () => {
+  it("a changed CA file takes effect without a restart when Redis gets a certificate of another CA", async () => {
     const [theirs, others] = [inject("certificates"), makeCertificates()];
     closeLater(() => removeCertificates(others));
     const port = await freePort();

@@ -24,7 +24,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
     );
   };
 
-  it("suffice, and if a required right is missing, the start fails with the name of the right", async () => {
+  it("the documented ACL rules suffice, and the check at the start names each required right that is missing", async () => {
     const rights = documentedRights();
     expect(await faultOf(rights)).toBe("none");
     for (const right of rights.filter((each) => !OPTIONAL.includes(each))) {
@@ -38,7 +38,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
     expect(await faultOf(rights.filter((right) => !OPTIONAL.slice(1).includes(right)))).toBe("none");
   });
 
-  it("are also checked on a replica, because the first address in REDIS_URL may be a replica", async () => {
+  it("the rights are also checked on a replica, because the first address in REDIS_URL may be a replica", async () => {
     const [master, replica] = [await newRedis(), await newRedis()];
     await newOperator(replica).replicaof("127.0.0.1", master.port);
     const options = { isCluster: false, waits: true };
@@ -52,7 +52,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
     }
   });
 
-  it("suffice for a server, and cause no warnings", async () => {
+  it("the documented ACL rules suffice for a server, and cause no warnings", async () => {
     const own = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ redisUrl: await withRights(own, documentedRights()), env: ADMIN_ENV });
     const { groups, viewers } = grpcClients(server);
@@ -64,7 +64,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
   });
 
   it.each(["&ug:revoked", "+subscribe", "+publish"])(
-    "without %s, a change of signing keys reaches other workers within API_TOKEN_CACHE, and the server logs a warning",
+    "a missing ACL rule %s delays changes of signing keys on other workers by at most API_TOKEN_CACHE, and causes a warning",
     async (right) => {
       const own = await newRedis(["--appendonly", "yes"]);
       const rights = documentedRights().filter((each) => each !== right);

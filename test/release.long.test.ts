@@ -181,7 +181,7 @@ describe("the workflow of a release", () => {
     expect(text).toContain("--detach-sign release/*_SHA256SUMS");
   });
 
-  it("grants rights only to its jobs, and attests the published files", () => {
+  it("grants rights only to jobs, and attests the published files", () => {
     expect(workflow.permissions).toEqual({});
     expect(steps.map(({ uses }) => uses?.replace(/@.*/, ""))).toContain("actions/attest-build-provenance");
     expect(steps.find(({ run }) => run?.includes("npm publish"))?.run).toContain("--provenance");

@@ -19,8 +19,8 @@ const WORKERS = 2;
 
 const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
-describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced under load, on %s", (runtime) => {
-  it("cause no failed calls", async () => {
+describeWithRedis.each(RUNTIMES)("reloads under load, on %s", (runtime) => {
+  it("replaced secrets and certificates cause no failed calls", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     await operator.call("ACL", "SETUSER", "default", "resetpass", ">password-before");

@@ -16,8 +16,8 @@ import { TOKEN_KEYS, tokenKey } from "./support/server.ts";
 const certificates = inject("certificates");
 const SETTINGS = ["TOKEN_KEYS_FILE", "API_TOKENS_FILE", "ADMIN_TOKEN_FILE", "TLS_CERT_FILE", "TLS_KEY_FILE"];
 
-describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (runtime) => {
-  it("take effect when their files change, but keep their previous content if the new content is invalid", async () => {
+describeWithRedis.each(RUNTIMES)("settings in files, on %s", (runtime) => {
+  it("secrets and certificates take effect when their files change, but stay the same if the new content is invalid", async () => {
     const [before, after] = [`before-${crypto.randomUUID()}`, `after-${crypto.randomUUID()}`];
     const name = `t${crypto.randomUUID().slice(0, 8)}`;
     const { cert, key } = certificates.server;
@@ -100,7 +100,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
 });
 
 describe.each(RUNTIMES)("the embedded store, on %s", (runtime) => {
-  it("keeps its development tokens when ADMIN_TOKEN_FILE changes", async () => {
+  it("keeps the development tokens when ADMIN_TOKEN_FILE changes", async () => {
     const [before, after] = ["an-admin-token-before", "an-admin-token-after"];
     const mounted = mountSecrets({ admin: before });
     const server = await newServer({

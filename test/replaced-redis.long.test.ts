@@ -60,7 +60,7 @@ function callsOn(server: TestServer) {
   return { tokens, end: () => calls.end() };
 }
 
-describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("a replaced Redis of a running service on %s", (runtime) => {
   const start = (redisUrl: string, like?: TestServer) =>
     newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
   /** @param operator if given, the function waits until each server has written all keys that it writes at its start */
@@ -81,7 +81,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     return { first, second: await startWhole(first), token: userGroup?.token ?? "" };
   };
 
-  it("is refused after it was emptied, until an operator accepts its data", async () => {
+  it("an emptied Redis is refused until an operator accepts its data", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const { first, second, token } = await newPair(redis.url, operator);
@@ -120,7 +120,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     );
   });
 
-  it("is refused if it restarts empty, and used again when its data is restored", async () => {
+  it("a Redis that restarts empty is refused, and used again when its data is restored", async () => {
     const redis = await newRedis(DURABLE);
     const { first, token } = await newPair(redis.url);
     await redis.kill();
@@ -141,7 +141,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     expect((await grpcClients(first).groups.getUserGroup({ userGroupId: "a" })).userGroup?.token).toBe(token);
   });
 
-  it("is refused if it is the Redis of another deployment", async () => {
+  it("the Redis of another deployment is refused", async () => {
     const [redis, other] = [await newRedis(), await newRedis(["--appendonly", "yes"])];
     const { first, token } = await newPair(redis.url);
     // Restore a backup of another deployment that has the same TOKEN_KEYS.
@@ -154,7 +154,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     expect(says(first, REPLACED)[0]).toMatchObject({ cause: expect.stringMatching(/another Redis/) });
   });
 
-  it("is refused if it has older data", async () => {
+  it("a Redis with older data is refused", async () => {
     const redis = await newRedis(["--dbfilename", "dump.rdb"]);
     const operator = newOperator(redis);
     const { first } = await newPair(redis.url);
@@ -177,7 +177,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     expect((await groups.getUserGroup({ userGroupId: "later" })).newUserGroup).toBe(true);
   });
 
-  it("is used after a failover, even if no operator accepts its data", async () => {
+  it("the new master after a failover is used without an acceptance by an operator", async () => {
     const sentinels = await newSentinels({ downAfterMs: 1000 });
     const { first } = await newPair(sentinels.url);
     const { groups } = grpcClients(first);
@@ -196,7 +196,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
   });
 
-  it("is refused after one shard of a Cluster was emptied", async () => {
+  it("a Cluster is refused after one shard was emptied", async () => {
     const cluster = await newCluster();
     const { first } = await newPair(cluster.url);
     const masterOf = await cluster.masters();

@@ -58,7 +58,7 @@ describe.each(VARIANTS)(
       expect(server.log().filter(({ msg }) => msg === "request failed")).toEqual([]);
     });
 
-    it.each(ENDS)("do not stop the server if the client sends %s", async (_title, end) => {
+    it.each(ENDS)("reset requests do not stop the server if the client sends %s", async (_title, end) => {
       for (const isFirst of [true, false]) {
         const requests = PATHS.flatMap((path) =>
           TYPES.flatMap((type) =>

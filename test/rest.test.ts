@@ -223,7 +223,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       },
     );
 
-    it("with If-Match: * does not create a missing group", async () => {
+    it("does not create a missing group for If-Match: *", async () => {
       const missing = await call("PUT", { user_group_id: newId() }, { headers: { "if-match": "*" } });
       expectRestError(missing, { status: 404, code: "not_found", reason: "USER_GROUP_NOT_FOUND" });
     });

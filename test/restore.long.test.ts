@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const ENV = "acme/Customer";
 
 describeWithRedis("restoring yesterday's backup", () => {
-  it("brings back revoked credentials, until the commands of after-restore.js have run", async () => {
+  it("the backup brings back revoked credentials, until the commands of after-restore.js have run", async () => {
     const redis = await newRedis();
     // Use a fixed port, so that the server after the restore can use the same port.
     const env = { ...ADMIN_ENV, PORT: String(await freePort()) };

@@ -58,14 +58,14 @@ async function newPair(runtime: Runtime, env: { [name: string]: string } = {}) {
 }
 
 describeWithRedis("servers that are restarted in turn", () => {
-  it.each(Object.entries(CLIENTS))("lose no call of %s behind a TCP load balancer", async (_name, begin) => {
+  it.each(Object.entries(CLIENTS))("restarts lose no call of %s behind a TCP load balancer", async (_name, begin) => {
     const { ports, restart, token } = await newPair("node");
     const calls = begin({ url: await newTcpBalancer(ports), token });
     await restartUnder(calls, restart);
     expect(calls.faults).toEqual({});
   });
 
-  it("lose no call over HTTP/1.1 keep-alive connections on Deno", async () => {
+  it("restarts lose no call over HTTP/1.1 keep-alive connections on Deno", async () => {
     const { ports, restart, token } = await newPair("deno");
     const calls = CLIENTS["node:http, REST"]?.({ url: await newTcpBalancer(ports), token }) as SteadyCalls;
     await restartUnder(calls, restart);
@@ -73,7 +73,7 @@ describeWithRedis("servers that are restarted in turn", () => {
   });
 
   it.skipIf(PROXIES.length < 2)(
-    "lose no gRPC or REST call behind HAProxy and Envoy, and no REST call behind nginx",
+    "restarts lose no gRPC or REST call behind HAProxy and Envoy, and no REST call behind nginx",
     async () => {
       const { servers, restart, token } = await newPair("node", { SHUTDOWN_DELAY: "5s" });
       const urls = servers.map(({ url }) => url);
@@ -103,7 +103,7 @@ describeWithRedis("servers that are restarted in turn", () => {
     },
   );
 
-  it.skipIf(python === undefined)("lose no call of grpcio with client-side load balancing", async () => {
+  it.skipIf(python === undefined)("restarts lose no call of grpcio with client-side load balancing", async () => {
     const { ports, servers, restart, token } = await newPair("node");
     const message = toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "steady" }));
     const path = "/usergroup.v1.UserGroupService/GetUserGroup";

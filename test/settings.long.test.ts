@@ -9,7 +9,7 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 describeWithRedis("credentials in settings", () => {
   const [older, newer] = [`older-${crypto.randomUUID()}`, `newer-${crypto.randomUUID()}`];
 
-  it("allow a change of ADMIN_TOKEN without an interruption", async () => {
+  it("two values in ADMIN_TOKEN allow a change of the token without an interruption", async () => {
     const server = await newServer({ redisUrl, env: { ADMIN_TOKEN: `${older},${newer}` } });
     for (const token of [older, newer]) await adminOf(server.url, token).listEnvironments({});
     for (const none of [`${older},${newer}`, `${older},`]) {
@@ -19,7 +19,7 @@ describeWithRedis("credentials in settings", () => {
     expect(server.output()).not.toContain(newer);
   });
 
-  it("keep their ids in the audit trail if their order changes", async () => {
+  it("API tokens in settings keep their ids in the audit trail if their order changes", async () => {
     const environment = { name: newName() };
     const entries = [`${environment.name}=${older}`, `named@${environment.name}=${newer}`];
     const actors: (readonly string[])[] = [];
@@ -36,8 +36,8 @@ describeWithRedis("credentials in settings", () => {
   });
 });
 
-describeWithRedis("API tokens in settings whose environment was deleted", () => {
-  it("are rejected and do not recreate the environment, but are valid again after CreateEnvironment", async () => {
+describeWithRedis("API tokens in settings and the deletion of their environment", () => {
+  it("API tokens of a deleted environment are rejected and do not recreate it, but are valid again after CreateEnvironment", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const root = adminOf(server.url);
@@ -70,7 +70,7 @@ describeWithRedis("API tokens in settings whose environment was deleted", () => 
     expect(await root.getEnvironment({ environment })).toMatchObject({ userGroupCount: 1n });
   });
 
-  it("are valid for the recreated environment immediately, even on workers without a message about the deletion", async () => {
+  it("API tokens are valid for a recreated environment immediately, even on workers without a message about the deletion", async () => {
     const redis = await newRedis();
     const rights = documentedRights().filter((right) => right !== "+subscribe");
     const env = { ...ADMIN_ENV, API_TOKEN_CACHE: "1m" };

@@ -131,7 +131,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(behind.output).toMatch(/cannot use Redis: TOKEN_KEYS lacks new, which another worker uses or used/);
   });
 
-  it("records the layout of its data, and rejects data of another layout or without a layout", async () => {
+  it("records the layout of the data, and rejects data of another layout or without a layout", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const env = { REDIS_URL: redis.url };
@@ -207,8 +207,8 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
   });
 });
 
-describeWithRedis("a Redis at an IPv6 address", () => {
-  it("can be used", async () => {
+describeWithRedis("an IPv6 address in REDIS_URL", () => {
+  it("a Redis at an IPv6 address can be used", async () => {
     const redis = await newRedis(["--bind", "127.0.0.1", "::1"]);
     const server = await newServer({ redisUrl: `redis://[::1]:${redis.port}` });
     expect((await grpcClients(server).groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);

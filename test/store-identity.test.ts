@@ -36,7 +36,7 @@ const uses = async (worker: StoreIdentity) => {
 };
 
 describe("the acceptance of the data in Redis by an operator", () => {
-  it("applies to every worker, even if the clock of Redis is behind the clocks of the workers", async () => {
+  it("the acceptance of data applies to every worker, even if the clock of Redis is behind the clocks of the workers", async () => {
     const now = Date.now;
     vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS);
     const workers = [await newWorker(), await newWorker()] as const;
@@ -47,7 +47,7 @@ describe("the acceptance of the data in Redis by an operator", () => {
     for (const worker of workers) expect(await uses(worker)).toBe(true);
   });
 
-  it("applies to a worker that had no connection at the time of the acceptance", async () => {
+  it("the acceptance of data applies to a worker that had no connection at that time", async () => {
     const [worker, other] = [await newWorker(), await newWorker()];
     await redisOf(client).flushall();
     await newWorker();
@@ -56,7 +56,7 @@ describe("the acceptance of the data in Redis by an operator", () => {
     expect(await uses(worker)).toBe(true);
   });
 
-  it("applies to a worker even if the worker that accepted the data started after the loss of the earlier data", async () => {
+  it("the acceptance of data applies to a worker even if the worker that accepted the data started after the loss of the earlier data", async () => {
     const worker = await newWorker();
     await worker.accept();
     await redisOf(client).flushall();
@@ -67,7 +67,7 @@ describe("the acceptance of the data in Redis by an operator", () => {
     expect(await uses(late)).toBe(true);
   });
 
-  it("does not apply to a worker that started after the accepted data was lost", async () => {
+  it("the acceptance of data does not apply to a worker that started after the accepted data was lost", async () => {
     await (await newWorker()).accept();
     const other = await stored();
     await redisOf(client).flushall();
@@ -76,7 +76,7 @@ describe("the acceptance of the data in Redis by an operator", () => {
     expect(await uses(worker)).toBe(false);
   });
 
-  it("ends when Redis returns to earlier data, even if the worker used or accepted the earlier data", async () => {
+  it("the acceptance of data ends when Redis returns to earlier data, even if the worker used or accepted the earlier data", async () => {
     const worker = await newWorker();
     const former = await stored();
     await redisOf(client).flushall();
@@ -93,10 +93,10 @@ describe("the acceptance of the data in Redis by an operator", () => {
   });
 });
 
-describeWithRedis("a Redis that is emptied while a process starts", () => {
+describeWithRedis("the check for data in Redis", () => {
   const redis = suiteRedis();
 
-  it("counts as empty for a process that starts later", async () => {
+  it("a Redis that is emptied while a process starts counts as empty for a process that starts later", async () => {
     const [own, operator] = [await newStoreClient(redis), newOperator(redis)];
     for (let round = 0; round < 100; round++) {
       const worker = await newWorker(own);

@@ -12,7 +12,7 @@ const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) => {
   const server = suiteServer({ runtime, tls });
 
-  it("end with an error in the format of their protocol if the client has too many streams", async () => {
+  it("a stream ends with an error in the format of its protocol if the client has too many streams", async () => {
     const session = openHttp2(server.url);
     const sessions = [session];
     const open = async (contentType: string, path: string, { on = session, ends = true } = {}) => {
@@ -57,7 +57,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     other.destroy();
   });
 
-  it("close their HTTP/1.1 connection if the response is complete before the request", async () => {
+  it("a rejected stream closes its HTTP/1.1 connection if the response is complete before the request", async () => {
     const raw = await openWire(server.url, "http/1.1");
     const body = Buffer.alloc(2 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
@@ -73,7 +73,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     raw.socket.destroy();
   });
 
-  it("return an error to the client even if the request over HTTP/2 is too large", async () => {
+  it("a stream over HTTP/2 returns an error to the client even if the request is too large", async () => {
     const session = openHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": WATCH, "content-type": "application/connect+proto" });
     // The body is larger than the flow-control windows and the buffers. So the client can send the whole body only if

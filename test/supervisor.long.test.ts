@@ -62,7 +62,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     return { ...server, says, workers: () => descendants(server.pid).filter(isWorker) };
   };
 
-  it("get a replacement for a worker that is killed before it is ready", async () => {
+  it("a worker that is killed before it is ready is replaced", async () => {
     const server = start();
     const [victim = 0] = await waitFor("a worker exists", () => atLeast(1, server.workers()));
     process.kill(victim, "SIGKILL");
@@ -77,7 +77,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     expect(await server.exited()).toBe(0);
   });
 
-  it("get a replacement for a ready worker that is killed while the other workers start", async () => {
+  it("a ready worker that is killed while the other workers start is replaced", async () => {
     const server = start();
     const [first = 0, ...others] = await waitFor("three workers exist", () => atLeast(3, server.workers()));
     for (const pid of others) process.kill(pid, "SIGSTOP");
@@ -92,7 +92,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     expect(await server.exited()).toBe(0);
   });
 
-  it("exit together if one worker is killed while they drain", async () => {
+  it("all workers exit if one worker is killed while the workers drain", async () => {
     const server = start();
     await waitFor("the workers are ready", () => server.says("listening").length === 1);
     const pids = server.workers();
@@ -105,7 +105,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     for (const pid of pids) await waitUntilGone(pid);
   });
 
-  it("exit if their supervisor is killed", async () => {
+  it("the workers exit if the supervisor is killed", async () => {
     const server = start();
     await waitFor("the workers are ready", () => server.says("listening").length === 1);
     const pids = server.workers();
@@ -114,7 +114,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     for (const pid of pids) await waitUntilGone(pid);
   });
 
-  it("exit on a signal before they are ready", async () => {
+  it("the workers exit on a signal before they are ready", async () => {
     const server = start({ REDIS_URL: "redis://127.0.0.1:1" });
     const pids = await waitFor("three workers exist", () => atLeast(3, server.workers()));
     await waitFor("a worker waits for Redis", () =>

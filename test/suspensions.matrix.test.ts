@@ -334,7 +334,7 @@ describeServers((server) => {
 });
 
 describeWithRedis("several workers", () => {
-  it("reject a suspended group immediately, and accept a resumed group immediately", async () => {
+  it("all workers reject a suspended group immediately, and accept a resumed group immediately", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, PUBLIC_URL: "https://groups.example.com" };
     const one = await newServer({ redisUrl: redis.url, env });

@@ -47,7 +47,7 @@ describe.each(RUNTIMES)("a server with TLS on %s", (runtime) => {
     await expect(http1(server.url.replace("https:", "http:"), "/healthz")).rejects.toThrow();
   });
 
-  it("is trusted only by clients that trust its CA", async () => {
+  it("a client that does not trust the CA of the server rejects the server", async () => {
     await expect(http1Status(server, { ca: certificates.untrusted.cert }, undefined)).rejects.toThrow(/certificate/i);
   });
 
@@ -55,12 +55,12 @@ describe.each(RUNTIMES)("a server with TLS on %s", (runtime) => {
     await serves(server, trusting());
   });
 
-  it("with TLS_CLIENT_CA_FILE serves clients with a certificate of the CA in the file", async () => {
+  it("a server with TLS_CLIENT_CA_FILE serves clients with a certificate of the CA in the file", async () => {
     await serves(strict, known());
     expect(await http2Status(strict, known())).toEqual({ alpn: "h2", status: 200 });
   });
 
-  it("with TLS_CLIENT_CA_FILE rejects clients without a certificate of the CA in the file", async () => {
+  it("a server with TLS_CLIENT_CA_FILE rejects clients without a certificate of the CA in the file", async () => {
     for (const identity of [trusting(), untrusted()]) {
       await expect(http1Status(strict, identity, ["http/1.1"])).rejects.toThrow();
       await expect(http2Status(strict, identity)).rejects.toThrow();

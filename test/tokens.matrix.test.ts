@@ -23,7 +23,7 @@ describeMatrix((place) => {
   }
 
   describe("RotateUserGroupToken", () => {
-    it.each(["token", "id"])("by %s returns a new token and revokes the old token immediately", async (by) => {
+    it.each(["token", "id"])("rotation by %s returns a new token and revokes the old token immediately", async (by) => {
       const { client, reference, as } = place;
       const before = await created();
       const target = by === "token" ? { currentToken: before.token } : { userGroupId: before.providedId };
@@ -54,7 +54,7 @@ describeMatrix((place) => {
       expect(failure.fields).toMatchObject({ code: "not_found", reason: "USER_GROUP_NOT_FOUND", violations: [] });
     });
 
-    it("with previous_token_ttl keeps the old token valid for the grace period, but rejects rotations with the old token", async () => {
+    it("a rotation with previous_token_ttl keeps the old token valid for the grace period, but not for rotations", async () => {
       const { client, as } = place;
       const { token: old, teamId } = await created();
       const started = Date.now();
@@ -78,7 +78,7 @@ describeMatrix((place) => {
 
   describe("the request id of a rotation", () => {
     it.each(["token", "id"])(
-      "is recognized in a retry by %s, which returns the new token of the first call and the current fields of the group",
+      "a retry by %s with the same request id returns the new token of the first call and the current fields of the group",
       async (by) => {
         const { client, reference, as } = place;
         const { token, providedId } = await created();
@@ -101,7 +101,7 @@ describeMatrix((place) => {
       },
     );
 
-    it("is rejected if the other parameters of the retry differ", async () => {
+    it("the request id of a retry is rejected if the other parameters differ", async () => {
       const { client, as } = place;
       const { token: currentToken, providedId } = await created();
       const requestId = `reuse-${currentToken}`;

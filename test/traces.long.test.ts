@@ -32,8 +32,8 @@ async function get({ url, tokens }: TestServer, id = "a"): Promise<number> {
   return (await http1(url, `/api/user?user_group_id=${id}`, { headers: bearer(tokens.customer) })).status;
 }
 
-describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
-  it("come from every worker, and a worker sends its last spans when it exits", async () => {
+describeWithRedis.each(RUNTIMES)("tracing on %s", (runtime) => {
+  it("traces come from every worker, and a worker sends its last spans when it exits", async () => {
     const redis = await newRedis();
     const collector = await newCollector();
     const server = await newServer({
@@ -53,7 +53,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     expect(new Set(collector.requests.map(({ path }) => path))).toEqual(new Set(["POST /some/path?x=y"]));
   });
 
-  it("report that Redis is unavailable", async () => {
+  it("traces report that Redis is unavailable", async () => {
     const redis = await newRedis();
     const collector = await newCollector();
     const server = await newServer({
@@ -74,7 +74,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     expect(line).toMatchObject({ trace_id: call.traceId, span_id: call.spanId });
   });
 
-  it("reach a collector with mutual TLS, even after the certificates of both sides are replaced", async () => {
+  it("traces reach a collector with mutual TLS, even after the certificates of both sides are replaced", async () => {
     const [theirs, others] = [inject("certificates"), makeCertificates()];
     closeLater(() => removeCertificates(others));
     const asking = ({ server, ca }: Certificates) => {
@@ -113,7 +113,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     ["is unavailable", async () => `http://127.0.0.1:${await freePort()}`],
     ["does not respond", async () => (await newCollector(() => new Promise(() => {}))).url],
     ["responds byte by byte", newTricklingCollector],
-  ])("affect no call if the collector %s, and lost spans are counted", async (_state, open) => {
+  ])("traces affect no call if the collector %s, and lost spans are counted", async (_state, open) => {
     const OTEL_EXPORTER_OTLP_ENDPOINT = await open();
     const server = await newServer({ runtime, env: { OTEL_EXPORTER_OTLP_ENDPOINT } });
     const lost = () => metricOf(server, "ugs_spans_lost_total", { cause: "export" });
@@ -130,8 +130,8 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
   });
 });
 
-describe("traces", () => {
-  it("prevent the start on Deno if Deno has no permission to connect to the collector", async () => {
+describe("tracing", () => {
+  it("the start on Deno fails if Deno has no permission to connect to the collector", async () => {
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://192.0.2.1:4318" };
     const server = newServerProcess(patient({ runtime: "deno", env }));
     expect(await server.exited()).toBe(1);
@@ -140,7 +140,7 @@ describe("traces", () => {
     );
   });
 
-  it("have their code in their own file, which the service loads only if a collector is set", async () => {
+  it("the code of traces is in a file of its own, which the service loads only if a collector is set", async () => {
     const folder = newFolder();
     cpSync(`${ROOT}/dist`, join(folder, "dist"), { recursive: true });
     const files = readdirSync(join(folder, "dist")).filter((name) => name.endsWith(".js"));

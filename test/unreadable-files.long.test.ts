@@ -57,8 +57,8 @@ async function end(server: ServerProcess): Promise<number | null> {
   return server.exited();
 }
 
-describe.each(RUNTIMES)("an unreadable file of a setting, on %s", (runtime) => {
-  it("does not affect other files, is reported, and is used when it is readable", async () => {
+describe.each(RUNTIMES)("files of settings, on %s", (runtime) => {
+  it("an unreadable file is reported, does not affect other files, and is used when it is readable", async () => {
     const files = newFiles();
     const { ADMIN_TOKEN_FILE: admin, API_TOKENS_FILE: api } = files.files;
     const { server, isTaken, isLeakedValid, isRootValid, isRefused } = await startWith(files, runtime);
@@ -86,7 +86,7 @@ describe.each(RUNTIMES)("an unreadable file of a setting, on %s", (runtime) => {
     expect(await end(server)).toBe(0);
   });
 
-  it("prevents the start with an error that names the setting", async () => {
+  it("an unreadable file prevents the start with an error that names the setting", async () => {
     const { folder, pathOf, files } = newFiles();
     makePipe(pathOf("pipe"));
     const env = { ...files, API_TOKENS: "", API_TOKENS_FILE: pathOf("pipe") };
@@ -105,12 +105,12 @@ it("the start on Deno reports a file that Deno has no permission to read", async
 });
 
 // Runs only on Node. Node reads files in a few threads, and waits for these threads when it exits.
-describe("a file of a setting whose mount does not respond", () => {
+describe("files of settings on a mount that does not respond", () => {
   const hanging = ({ files, pathOf }: ReturnType<typeof newFiles>) => ({
     ...{ NODE_OPTIONS: `--import=${PRELOAD}`, HANGING_FILE: files.ADMIN_TOKEN_FILE, HANGING_PIPE: pathOf("pipe") },
   });
 
-  it("is reported and does not block the exit, and all files of the mount keep their last content", async () => {
+  it("an unreadable file is reported and does not block the exit, and all files keep their last content", async () => {
     const files = newFiles();
     const { server, isTaken, isLeakedValid, isRootValid, isRefused } = await startWith(files, "node", hanging(files));
     files.replace(files.files.ADMIN_TOKEN_FILE, (path) => writeFileSync(path, `${NEW}-root`));
@@ -124,7 +124,7 @@ describe("a file of a setting whose mount does not respond", () => {
     expect(await end(server)).toBeNull();
   });
 
-  it("prevents the start with an error that names the setting", async () => {
+  it("an unreadable file prevents the start with an error that names the setting", async () => {
     const files = newFiles();
     makePipe(files.pathOf("pipe"));
     const server = newServerProcess({ env: { ...files.files, ...hanging(files) } });

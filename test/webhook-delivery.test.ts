@@ -99,7 +99,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     return events.map(({ id }) => id);
   };
 
-  it("send every event at least once and in order, one at a time, if the endpoint fails half the time", async () => {
+  it("every event is sent at least once and in order, one at a time, if the endpoint fails half the time", async () => {
     const { client, environment, receiver, newEngine, create, change, outcomes, webhooks } = await setUp(
       (_, response) =>
         // Delay the answer, so that concurrent deliveries by two workers would overlap.
@@ -121,7 +121,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(new Set(ids).size).toBe(20);
   });
 
-  it("reach a webhook while ten other endpoints never answer", async () => {
+  it("events reach a webhook while ten other endpoints never answer", async () => {
     const { newEngine, create, change, receiver, named } = await setUp((_, response, path) => {
       if (!path.startsWith("/dead")) response.end();
     });
@@ -137,7 +137,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(isDead()).toBe(true);
   });
 
-  it("contain only the event types of the webhook", async () => {
+  it("a webhook receives only its event types", async () => {
     const { environment, client, newEngine, create, change, receiver, webhooks } = await setUp();
     const { webhook } = await create({ eventTypes: ["user_group.deleted", "api_token.created"] });
     newEngine();
@@ -152,7 +152,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     ]);
   });
 
-  it("report that events were removed before their delivery, and continue with later events", async () => {
+  it("a message reports that events were removed before their delivery, and later events follow", async () => {
     const { redis, environment, create, change, newEngine, receiver, named, missed } = await setUp();
     const { webhook } = await create({ eventTypes: ["user_group.created"] });
     await change(3, "lost");
@@ -168,7 +168,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(missed).toEqual([webhook.id]);
   });
 
-  it("continue on another worker when the lease of a dead worker has expired", async () => {
+  it("deliveries continue on another worker when the lease of a dead worker has expired", async () => {
     const { client, redis, environment, create, change, newEngine, named, key } = await setUp();
     const { webhook } = await create();
     await change(1);
@@ -184,7 +184,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     await waitFor("all events are delivered", () => engine.lags().length === 0);
   });
 
-  it("begin again at the time that a rewind specifies, with the same message ids", async () => {
+  it("deliveries begin again at the time that a rewind specifies, with the same message ids", async () => {
     const { environment, create, change, newEngine, receiver, webhooks, named } = await setUp();
     const { webhook } = await create({ eventTypes: ["user_group.created"] });
     newEngine();
@@ -198,7 +198,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(ids.slice(3)).toEqual(ids.slice(0, 3));
   });
 
-  it("use a changed URL, and stop for a disabled webhook", async () => {
+  it("deliveries use a changed URL, and stop while the webhook is disabled", async () => {
     const { environment, create, change, newEngine, receiver, webhooks, named } = await setUp((_, response, path) =>
       response.writeHead(path === "/bad" ? 500 : 200).end(),
     );
@@ -218,7 +218,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(named("/good")).toEqual(["g0", "later0", "later1"]);
   });
 
-  it("disable a webhook after three days of failures, and report the age of the oldest undelivered event", async () => {
+  it("a webhook is disabled after three days of failures, and the age of the oldest undelivered event is reported", async () => {
     const { redis, environment, create, change, newEngine, disabled, receiver, webhooks, key } = await setUp(
       (_, response) => response.writeHead(500).end(),
     );
@@ -236,7 +236,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     await waitFor("no undelivered event is reported", () => engine.lags().length === 0);
   });
 
-  it("fail without a request while the secret cannot be decrypted, and continue after a rotation", async () => {
+  it("deliveries fail without a request while the secret cannot be decrypted, and continue after a rotation", async () => {
     const { redis, environment, create, change, newEngine, receiver, webhooks, key, outcomes, unreadable, named } =
       await setUp();
     const { webhook } = await create({ eventTypes: ["user_group.created"] });
@@ -259,7 +259,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     for (const message of receiver.at()) verify(secret, message);
   });
 
-  it("report API tokens that expire soon, even if the record of another API token is damaged", async () => {
+  it("events report API tokens that expire soon, even if the record of another API token is damaged", async () => {
     const { client, redis, environment, create, newEngine, receiver, unreadable } = await setUp();
     const expireTime = Date.now() + 86_400_000 / 2;
     const values = { displayName: "a", role: "read" as const, expireTime };
@@ -275,7 +275,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(unreadable).toEqual([damaged]);
   });
 
-  it("report exactly once each API token that expires within 30 days", async () => {
+  it("each API token that expires within 30 days is reported exactly once", async () => {
     const { client, environment, create, newEngine, receiver } = await setUp();
     const create1 = (days: number) => {
       const expireTime = Date.now() + days * 86_400_000;
@@ -295,7 +295,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     ).toEqual(ids);
   });
 
-  it("end when their engine stops, and continue immediately on another worker", async () => {
+  it("a delivery ends when its engine stops, and continues immediately on another worker", async () => {
     let isStuck = true;
     const { create, change, newEngine, receiver } = await setUp((_, response) => void (isStuck || response.end()));
     await create();

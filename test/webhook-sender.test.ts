@@ -88,7 +88,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     return nodeSender({ resolve, allowed: allowed.map((each) => parseNetwork(each) as Network), ...options });
   };
 
-  it("sends a message by POST, and keeps its connection for the next message", async () => {
+  it("sends a message by POST, and keeps the connection for the next message", async () => {
     const received: unknown[] = [];
     const { url, port, connections } = await httpEndpoint(async (request, response) => {
       const { method, headers } = request;
@@ -188,7 +188,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     ["bytes that are not HTTP", (socket: Socket) => socket.end("SSH-2.0-OpenSSH_9.9\r\n")],
     ["the end of the connection", (socket: Socket) => socket.end()],
     ["a reset", (socket: Socket) => socket.resetAndDestroy()],
-  ])("reports a failed connection if it receives %s instead of an answer", async (_, answer) => {
+  ])("reports %s instead of an answer as a failed connection", async (_, answer) => {
     const { url, sockets } = await rawEndpoint(answer);
     const sent = newSender({ timeoutMs: 5000 }).send(messageTo(url));
     expect(await sent).toMatchObject({ outcome: "connection", status: undefined });
@@ -269,7 +269,7 @@ describe("a sender", () => {
     }
   });
 
-  it("sends nothing after its timeout, even if the process was stopped before the timeout", async () => {
+  it("sends nothing after the timeout, even if the process was stopped before the timeout", async () => {
     let requests = 0;
     const { url } = await httpEndpoint((_, response) => {
       requests++;
@@ -288,7 +288,7 @@ describe("a sender", () => {
     expect(requests).toBe(2);
   });
 
-  it("rejects if its caller aborts", async () => {
+  it("rejects if the caller aborts", async () => {
     const { url, sockets } = await rawEndpoint(() => aborted.abort(new Error("closing")));
     const aborted = new AbortController();
     await expect(nodeSender().send(messageTo(url), aborted.signal)).rejects.toThrow("closing");

@@ -8,8 +8,8 @@ import { firstArrivals, newReceiver, verify } from "./support/webhooks.ts";
 /** Each delivery fails once, and its retry waits for about 5 seconds. */
 const EVENTS = 12;
 
-describeWithRedis("webhooks, with several workers,", () => {
-  it("receive every event in order, one at a time, while workers are killed and the endpoint fails half the time", async () => {
+describeWithRedis("webhook deliveries by several workers", () => {
+  it("a webhook receives every event in order, one at a time, while workers are killed and the endpoint fails half the time", async () => {
     const redis = await newRedis();
     let requests = 0;
     const receiver = await newReceiver((_, response) =>
@@ -49,7 +49,7 @@ describeWithRedis("webhooks, with several workers,", () => {
     for (const message of receiver.at()) verify(secret, message);
   }, 600_000);
 
-  it("receive each event once if a worker is stopped for longer than its lease and resumes; only an event in flight may arrive twice", async () => {
+  it("a webhook receives each event once if a worker is stopped for longer than its lease; only an event in flight may arrive twice", async () => {
     const redis = await newRedis();
     const receiver = await newReceiver((_, response) => setTimeout(() => response.writeHead(204).end(), 200));
     const options = { redisUrl: redis.url, env: { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" } };

@@ -37,7 +37,7 @@ it("the OpenAPI document has a schema for each event type, and each schema requi
 });
 
 describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
-  it.each(STORES)("receive the changes of their environment, with the %s store", async (store) => {
+  it.each(STORES)("a webhook receives the changes of its environment, with the %s store", async (store) => {
     const redis = store === "Redis" ? await newRedis() : undefined;
     const server = await newServer({ runtime, redisUrl: redis?.url, env: ENV });
     const receiver = await newReceiver();
@@ -97,7 +97,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     expect(server.output()).not.toContain(receiver.url());
   });
 
-  it("are refused if their URL or an event type is invalid, and the error states the rule", async () => {
+  it("a webhook is refused if its URL or an event type is invalid, and the error states the rule", async () => {
     const server = await newServer({ runtime, env: ADMIN_ENV });
     const admin = adminOf(server.url);
     const environment = customerOf(server);

@@ -277,7 +277,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
     });
   });
 
-  describe("a deadline beyond the range of timers", () => {
+  describe("long deadlines", () => {
     let session: ClientHttp2Session;
 
     beforeAll(() => {
@@ -305,7 +305,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       ["application/grpc", "grpc-timeout", "99999999H", "50m"],
       ["application/grpc-web+proto", "grpc-timeout", "99999999H", "50m"],
       ["application/connect+proto", "connect-timeout-ms", "9999999999", "50"],
-    ])("does not end a stream of %s early", async (type, name, long, short) => {
+    ])("a deadline beyond the range of timers does not end a stream of %s early", async (type, name, long, short) => {
       const lasting = watch({ "content-type": type, [name]: long });
       await waitFor("the status has arrived", () => lasting.bytes > 0);
       // The second stream begins after the first stream, but its deadline passes before the deadline of the first

@@ -29,7 +29,7 @@ const PROTOCOLS = ["grpc", "grpc-web", "connect"];
 describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) => {
   const start = () => newServer({ runtime, redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
 
-  it("share the groups, and add up their metrics", async () => {
+  it("the workers share the groups, and the metrics are the sums of all workers", async () => {
     const server = await start();
     const tokens = new Set<string>();
     for (let i = 0; i < 10; i++) {
@@ -51,7 +51,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("serve every protocol over TLS, and the sums of their metrics on another port", async () => {
+  it("the workers serve every protocol over TLS, and the sums of their metrics on another port", async () => {
     const env = { WORKERS: "2", METRICS_PORT: "0", LOG_LEVEL: "debug" };
     const server = await newServer({ runtime, redisUrl, tls: certificates, env });
     const headers = { authorization: `Token ${server.tokens.customer}` };
@@ -89,7 +89,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("get a replacement for a crashed worker, and the other worker serves calls in the meantime", async () => {
+  it("a crashed worker is replaced, and the metrics keep its counts", async () => {
     const server = await start();
     const [victim] = workerPids(server);
     for (let i = 0; i < 10; i++) await get(server, "/api/user?user_group_id=before");
@@ -112,7 +112,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("return 503 instead of incomplete metrics while a worker hangs", async () => {
+  it("the workers return 503 instead of incomplete metrics while a worker hangs", async () => {
     const server = await start();
     for (let i = 0; i < 4; i++) await get(server, "/api/user?user_group_id=shared");
     const [, hung] = workerPids(server) as [number, number];
@@ -131,7 +131,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("all exit on a signal", async () => {
+  it("all workers exit on a signal", async () => {
     const server = await start();
     const pids = workerPids(server);
     expect(pids).toHaveLength(2);
@@ -139,7 +139,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   });
 
-  it("all exit if one worker cannot listen", async () => {
+  it("the start fails if the port is in use", async () => {
     const server = await start();
     const port = new URL(server.url).port;
     await expect(newServer({ runtime, redisUrl, env: { WORKERS: "2", PORT: port } })).rejects.toThrow("EADDRINUSE");
@@ -147,7 +147,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
 });
 
 describeWithRedis("several workers on Deno", () => {
-  it("need the permission to run Deno, and report how to grant the permission", async () => {
+  it("several workers need the permission to run Deno, and the error reports how to grant the permission", async () => {
     const env = { WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
     const failing = newServerProcess({ runtime: "deno", redisUrl, env, denoFlags: [] });
     expect(await failing.exited()).toBe(1);

@@ -67,7 +67,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
     expect(parse(readFileSync(join(CHART, "Chart.yaml"), "utf8"))).toMatchObject({ version, appVersion: version });
   });
 
-  it("contains the alert rules in its package, so that the package installs without the repository", () => {
+  it("contains the alert rules in the package, so that the package installs without the repository", () => {
     const folder = newFolder();
     execFileSync(helm ?? "", ["package", CHART, "--destination", folder], { stdio: "pipe" });
     const files = execFileSync("sh", ["-c", "tar xzf *.tgz && find user-group-service -type f"], {
@@ -177,7 +177,7 @@ describe.skipIf(helm === undefined || programs === undefined).each(EXAMPLES)("th
     expect([status, `${stdout}${stderr}`.match(/passed for resource/g)?.length]).toEqual([0, own.length]);
   });
 
-  it("has settings that the service accepts, and mounts the files of its secrets", async () => {
+  it("has settings that the service accepts, and mounts the files of the secrets", async () => {
     expect(container["envFrom"]).toEqual([{ configMapRef: { name: "ugs-user-group-service" } }]);
     const mounts = container["volumeMounts"] as unknown as { mountPath: string; name: string }[];
     const volumes = pod["volumes"] as unknown as { name: string; secret: { secretName: string } }[];
@@ -219,7 +219,7 @@ describe.skipIf(helm === undefined || programs === undefined).each(EXAMPLES)("th
     }
   });
 
-  it("selects only its own pods in every resource", () => {
+  it("selects only the pods of the release in every resource", () => {
     const labels = { "app.kubernetes.io/name": "user-group-service", "app.kubernetes.io/instance": "ugs" };
     expect(deployment["spec"]?.["template"]?.["metadata"]?.["labels"]).toMatchObject(labels);
     const spec = (name: string) => resources[name]?.["spec"] as Tree;

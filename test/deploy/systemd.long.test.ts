@@ -15,7 +15,7 @@ const EXPOSURE = 13;
 describe.skipIf(analyze === undefined)("the systemd unit", () => {
   const run = (...args: string[]) => spawnSync(analyze ?? "", args, { encoding: "utf8" });
 
-  it("is loaded without warnings", () => {
+  it("the systemd unit is loaded without warnings", () => {
     const { status, stdout, stderr } = run("verify", "--man=no", UNIT);
     // On this machine, Node may be in another folder than the unit expects. So ignore the complaint about Node.
     const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line !== "" && !/not executable/.test(line));

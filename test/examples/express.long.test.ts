@@ -143,7 +143,7 @@ describeWithChromium("the page in Chromium", () => {
     await waitFor("the host reports the reason", () => said.test(example.output()));
   });
 
-  it("is protected from requests from another origin, even with the cookie of the viewer", async () => {
+  it("the host rejects requests from another origin, even with the cookie of the viewer", async () => {
     await openAsAnn("");
     const other = await servePage("");
     closeLater(() => other.close());

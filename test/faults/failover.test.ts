@@ -7,8 +7,8 @@ import { ask } from "../support/redis.ts";
 import { succeeds } from "../support/rpc.ts";
 import { testEnvironments, testUserGroups } from "../support/stores.ts";
 
-describeWithRedis("Sentinels", () => {
-  it("replace a hanging master, and the client follows within seconds although its connection to the old master stays open", async () => {
+describeWithRedis("failover with Sentinels", () => {
+  it("Sentinels replace a hanging master, and the client follows within seconds although its connection to the old master stays open", async () => {
     const sentinels = await newSentinels({ downAfterMs: 700 });
     // This timeout is longer than the time that the test waits for the change. So the client does not close a silent
     // connection in that time.
@@ -35,7 +35,7 @@ describeWithRedis("Sentinels", () => {
     );
   });
 
-  it("receive no failover command from the operators' script if the master is unknown or has no replica", async () => {
+  it("the operators' script sends Sentinels no failover command if the master is unknown or has no replica", async () => {
     const sentinels = await newSentinels();
     expect(await failOverByScript(sentinels.url, "another")).toMatchObject({
       code: 1,
@@ -53,7 +53,7 @@ describeWithRedis("Sentinels", () => {
     expect(await ask(master, "SET", "still", "taken")).toBe("OK");
   });
 
-  it("are not needed while the client reconnects to the same master", async () => {
+  it("the client needs no Sentinel to reconnect to the same master", async () => {
     const sentinels = await newSentinels();
     const client = await newStoreClient(sentinels, { timeoutMs: 500, minReplicas: 1 });
     const store = testUserGroups(client, RING);

@@ -103,7 +103,7 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     },
   );
 
-  it.each(RUNTIMES)("runs the programs of its README in another module, with a service on %s", async (runtime) => {
+  it.each(RUNTIMES)("the programs of the README run in another module, with a service on %s", async (runtime) => {
     const server = await newServer({ runtime });
     const folder = newFolder();
     const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");

@@ -13,8 +13,8 @@ import { exposeAll, formatSeries, type Series, watchedServer } from "./page.ts";
 const run = promisify(execFile);
 const promtool = orLeaveOut("promtool", "the tests of the alerts are");
 
-describe("the cases of every alert", () => {
-  it("include a case in which the alert fires, and a case in which the alert does not fire", () => {
+describe("cases of alerts", () => {
+  it("every alert has a case in which it fires, and a case in which it does not fire", () => {
     for (const { alert } of ALERTS) {
       const cases = ALERT_CASES.filter((each) => each.alert === alert);
       expect(new Set(cases.map(({ fires }) => fires !== undefined)), alert).toEqual(new Set([true, false]));

@@ -45,7 +45,7 @@ describeWithRedis("alerts and dashboard", () => {
     expect(missingIn(expr, labelsIn(legendFormat))).toEqual([]);
   });
 
-  it("are checked by a function that reports missing metrics, labels and values", () => {
+  it("the function that checks expressions reports missing metrics, labels and values", () => {
     expect(missingIn("sum by (grpc_code) (rate(grpc_server_handled[1m]))")).toEqual([
       "grpc_server_handled []",
       "grpc_code",
@@ -61,15 +61,15 @@ describeWithRedis("alerts and dashboard", () => {
   });
 });
 
-describe("all alerts", () => {
+describe("alerts and the runbook", () => {
   const runbook = textOf("docs/operations/incidents.md");
 
-  it("have a section in the runbook, which has no other sections", () => {
+  it("every alert has a section in the runbook, which has no other sections", () => {
     expect(sectionsOf("docs/operations/incidents.md").sort()).toEqual(ALERTS.map(({ alert }) => alert).sort());
   });
 
   it.each(ALERTS)(
-    "have a severity, a link to the runbook, and an item in the runbook's list of their severity ($alert)",
+    "$alert has a severity, a link to the runbook, and an item in the runbook's list for its severity",
     ({ alert, labels, annotations }) => {
       expect(["page", "ticket"]).toContain(labels.severity);
       expect(annotations.runbook_url).toBe(`docs/operations/incidents.md#${alert.toLowerCase()}`);
