@@ -78,12 +78,12 @@ function flood(title: string, then: (http2: Http2Wire, streams: readonly number[
 const reset = (stream: number) => numberFrame(FRAME.reset, stream, 8);
 
 describeAttacks("6,400 calls at once", [
-  flood("that wait for their answers", async (http2, streams) => {
+  flood("calls that wait for their answers", async (http2, streams) => {
     await complete(http2, streams);
     await answered(http2, streams);
     expectAllAnswers(http2);
   }),
-  flood("with every second connection closed by the client", async (http2, streams, i) => {
+  flood("calls of a client that closes every second connection", async (http2, streams, i) => {
     if (i % 2 === 0) {
       http2.wire.close();
       return;
@@ -92,7 +92,7 @@ describeAttacks("6,400 calls at once", [
     await answered(http2, streams);
     expectAllAnswers(http2);
   }),
-  flood("that are reset, and repeated", async (http2, streams) => {
+  flood("calls that are reset, and repeated", async (http2, streams) => {
     http2.wire.push(Buffer.concat(streams.map(reset)));
     const again = begin(http2);
     await complete(http2, again);

@@ -51,7 +51,7 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     await run("bash", ["-ec", rename], { cwd: made, env: { ...process.env, PATH } });
   });
 
-  it("passes its Go tests without a data race", async () => {
+  it("passes the Go tests without a data race", async () => {
     expect((await run("gofmt", ["-l", "."], { cwd: PACKAGE })).stdout).toBe("");
     await run("go", ["mod", "tidy", "-diff"], { cwd: PACKAGE });
     await run("go", ["vet", "./..."], { cwd: PACKAGE });
