@@ -1,9 +1,9 @@
 let held;
 
 /**
- * Returns the current session. Requests a new session after 80 % of the lifetime of the current session. If a server
- * rejected the current session with 401, pass that session as `refused`, and this function requests a new session. Uses
- * only the difference between the claims `iat` and `exp`, because the clock of the browser may be wrong.
+ * Returns the current session. Requests a new session after 80 % of the lifetime of the current session, or if
+ * `refused` is the current session. Pass a session as `refused` if a server has rejected the session with 401. Uses only
+ * the difference between the claims `iat` and `exp`, because the clock of the browser may be wrong.
  */
 async function session(refused) {
   if (!held || held.session === refused || performance.now() >= held.refreshAt) {

@@ -103,8 +103,8 @@ export const keysCommands: DefineCommand = (keys, shell) => {
  * Encrypts the secrets of all environments again. If `validateOnly` is set, only counts the records that each key
  * encrypted.
  *
- * @returns `uses`: for each key, the numbers of records that this key had encrypted before this call. `failed`: the
- *   environments and ids of the groups, signing keys and webhooks whose secrets cannot be decrypted
+ * @returns `uses`: for each key, the numbers of records that were encrypted with the key before this call. `failed`:
+ *   the environments and ids of the groups, signing keys and webhooks whose secrets cannot be decrypted
  */
 async function reencryptAll(session: Session, task: Task, validateOnly: boolean) {
   const { adminOnce, patience, progress } = task;

@@ -105,8 +105,8 @@ export const tokenCommands = commandGroup("API tokens", {
           return undefined;
         });
       const found = NO_API_TOKEN.test(text) ? undefined : await lookUp();
-      // ADMIN_TOKEN and the tokens of API_TOKENS may have any form, like a viewer session or a token of another system.
-      // Only a call of LookupApiToken shows whether the text is an API token.
+      // ADMIN_TOKEN and the tokens of API_TOKENS may have any form, even the form of a viewer session. Only a call of
+      // LookupApiToken shows whether the text is an API token.
       if (!found) return showGroupsOf(session, { admin, token: text });
       const { apiToken, environment, source } = found;
       const env = environment && formatEnvironmentName(environment);

@@ -46,7 +46,7 @@ export const webhookCommands = commandGroup("webhooks", {
   }),
   update: rpcCommand(updateWebhook, "change a webhook; the service then immediately makes the next delivery attempt", {
     fields: {
-      // The name `--url` is taken: this global option is the URL of the service.
+      // `--url` is already the name of a global option: the URL of the service.
       url: new FieldOption("--to <url>", "the https URL that receives the events"),
       display_name: new FieldOption("--name <text>", "the display name"),
       event_types: new FieldOption("--events <type...>", EVENTS),
