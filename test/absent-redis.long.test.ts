@@ -36,7 +36,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
   };
 
   it.each([1, 3])(
-    "responds to /healthz, logs once that it waits for Redis, and serves calls after Redis starts (WORKERS=%i)",
+    "the server responds to /healthz, logs once that it waits for Redis, and serves calls after Redis starts (WORKERS=%i)",
     async (workers) => {
       const redis = await absentRedis();
       const server = await launched(redis.url, { WORKERS: String(workers) });
@@ -97,7 +97,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     expect(says(server, "listening")).toEqual([]);
   });
 
-  it("is not ready while Redis hangs during the data check, and exits if the check then fails", async () => {
+  it("the server is not ready while Redis hangs during the data check, and exits if the check then fails", async () => {
     const redis = await newRedis();
     const before = await launched(redis.url);
     await waitFor("the server is ready", () => says(before, "listening").length === 1);
@@ -129,7 +129,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     expect(errors).toEqual([...new Set(errors)]);
   });
 
-  it("exits on a signal while it waits for Redis", async () => {
+  it("the server exits on a signal while it waits for Redis", async () => {
     const server = await launched((await absentRedis()).url);
     await isAlive(server);
     server.signal("SIGTERM");

@@ -256,8 +256,8 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
   });
 });
 
-describeWithRedis("changes of API tokens", () => {
-  it("take effect on other workers before API_TOKEN_CACHE has elapsed", async () => {
+describeWithRedis("API tokens and several workers", () => {
+  it("changes of API tokens take effect on other workers before API_TOKEN_CACHE has elapsed", async () => {
     const redis = await newRedis();
     const options = { redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } };
     const one = await newServer(options);

@@ -202,8 +202,8 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
   });
 });
 
-describeWithRedis("workers of one port", () => {
-  it("receive each other's revocations", async () => {
+describeWithRedis("several workers", () => {
+  it("workers of one port receive each other's revocations", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, API_TOKEN_CACHE: "24h", WORKERS: "2" };
     const server = await newServer({ redisUrl: redis.url, env });

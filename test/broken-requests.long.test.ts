@@ -16,7 +16,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
     expect((await http2(server.url, "/healthz")).status).toBe(200);
   });
 
-  describe("requests without a valid host", () => {
+  describe("invalid hosts", () => {
     const paths = [
       "/healthz",
       "/api/user?user_group_id=host",
@@ -26,7 +26,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
       "/x",
     ];
 
-    it.each(paths)("receive a response over HTTP/1.0 at %s", async (path) => {
+    it.each(paths)("requests without a valid host receive a response over HTTP/1.0 at %s", async (path) => {
       const authorization = `Authorization: Token ${server.tokens.customer}\r\n`;
       const heads = [
         ["GET", ""],
@@ -45,7 +45,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
       for (const { bytes } of answers) expect(bytes.toString()).toMatch(/^HTTP\/1\.1 (?:[2-4]\d\d|505) /);
     });
 
-    it.each(paths)("receive a response over HTTP/2 at %s", async (path) => {
+    it.each(paths)("requests without a valid host receive a response over HTTP/2 at %s", async (path) => {
       const requests = [undefined, "", "a b", "[::", ":99999"].flatMap((authority) =>
         ["application/grpc", "application/json", "application/connect+json"].map((type) => {
           const fields = [

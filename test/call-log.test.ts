@@ -208,7 +208,7 @@ describeWithRedis.each(RUNTIMES)("with LOG_LEVEL=info on %s", (runtime) => {
 });
 
 describeWithRedis("several workers", () => {
-  it("log the process id of the worker that handled a call", async () => {
+  it("the log line contains the process id of the worker that handled the call", async () => {
     const server = await newServer({ redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
     const workers = descendants(server.pid);
     const seen = new Set<unknown>();

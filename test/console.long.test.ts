@@ -625,7 +625,7 @@ describeWithChromium("the console, used by keyboard in Chromium", () => {
     await leave();
   });
 
-  it("after the sign-in, shows the page of the URL if the token has access to the environment in the URL", async () => {
+  it("the console shows the page of the URL after the sign-in if the token has access to the environment in the URL", async () => {
     await newEnvironment("hooli");
     const hash = "#/groups?env=hooli%2FCustomer&prefix=x";
     const { page, press, signIn } = await openConsole(browser, server.url, { hash });

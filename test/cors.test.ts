@@ -191,8 +191,8 @@ describe.each(RUNTIMES)("CORS on %s", (runtime) => {
     any: suiteServer({ runtime, env: { CORS_ORIGINS: "*" } }),
   };
 
-  describe.each(CALLS)("the response to the call `$name`", (call) => {
-    it.each([LISTED, LISTED_TOO])("can be read by the listed origin %s", async (origin) => {
+  describe.each(CALLS)("the call `$name`", (call) => {
+    it.each([LISTED, LISTED_TOO])("the response can be read by the listed origin %s", async (origin) => {
       const answer = await ask(servers.list, call, origin);
       expect(answer.status).toBe(call.status);
       if (call.trailer !== undefined) expect(answer.head).toContain(call.trailer);
@@ -200,24 +200,24 @@ describe.each(RUNTIMES)("CORS on %s", (runtime) => {
       expect(variesByOrigin(answer)).toBe(true);
     });
 
-    it.each(UNLISTED)("cannot be read by the unlisted origin %s", async (origin) => {
+    it.each(UNLISTED)("the response cannot be read by the unlisted origin %s", async (origin) => {
       const answer = await ask(servers.list, call, origin);
       expect(answer.status).toBe(call.status);
       expect(corsOf(answer)).toEqual(NOTHING);
       expect(variesByOrigin(answer)).toBe(true);
     });
 
-    it("has no CORS headers if the request has no origin", async () => {
+    it("the response has no CORS headers if the request has no origin", async () => {
       const answer = await ask(servers.list, call, undefined);
       expect(answer.status).toBe(call.status);
       expect(corsOf(answer)).toEqual(NOTHING);
     });
 
-    it("can be read by every origin if CORS_ORIGINS is *", async () => {
+    it("the response can be read by every origin if CORS_ORIGINS is *", async () => {
       expect(corsOf(await ask(servers.any, call, "https://elsewhere.example.com"))).toEqual(READABLE_BY("*"));
     });
 
-    it("cannot be read by any origin by default", async () => {
+    it("the response cannot be read by any origin by default", async () => {
       expect(corsOf(await ask(servers.none, call, LISTED))).toEqual(NOTHING);
     });
   });
@@ -247,7 +247,7 @@ describe.each(RUNTIMES)("CORS on %s", (runtime) => {
       expect(corsOf(answer)).toEqual(NOTHING);
     });
 
-    it("is the same over HTTP/2 as over HTTP/1.1", async () => {
+    it("the preflight response is the same over HTTP/2 as over HTTP/1.1", async () => {
       const askHttp2 = (origin: string) => {
         const { method, headers } = preflight(path);
         return http2(servers.list.url, path, { method, headers: { ...headers, origin } });

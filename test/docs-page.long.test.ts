@@ -115,10 +115,10 @@ async function tryGet(page: Page, userGroupId: string): Promise<{ status: string
   };
 }
 
-describe("unauthenticated clients of the page", () => {
+describe("the files of the page /docs/", () => {
   const server = suiteServer(() => ({}));
 
-  it("share one copy of a file in memory, even if they do not read the responses", async () => {
+  it("unauthenticated clients share one copy of a file in memory, even if they do not read the responses", async () => {
     const ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
     const first = await openWire(server.url, "http/1.1");
     first.push(ask);

@@ -79,8 +79,8 @@ function plain(rows: readonly (readonly [label: string, ...figures: unknown[]])[
   return rows.map(([label, ...figures]) => [label, ...figures.map(Number)]);
 }
 
-describe("the documented limits equal the limits of the code", () => {
-  it("in docs/api.md", () => {
+describe("documented limits", () => {
+  it("the limits in docs/api.md equal the limits of the code", () => {
     const id = rulesOf(GetUserGroupRequestSchema, "userGroupId", "string");
     const name = rulesOf(GetUserGroupRequestSchema, "name", "string");
     const mapping = rulesOf(GetUserGroupRequestSchema, "mapping", "map");
@@ -119,7 +119,7 @@ describe("the documented limits equal the limits of the code", () => {
     expect(figuresIn("docs/api.md", "Limits")).toEqual(plain(rows));
   });
 
-  it("in docs/security.md", () => {
+  it("the limits in docs/security.md equal the limits of the code", () => {
     const { "request-timeout": late, "header-too-large": tooLarge, "message-too-large": tooLong } = REFUSAL_STATUS;
     const rows: [string, ...unknown[]][] = [
       ["connections per worker", maxConnections],

@@ -80,8 +80,8 @@ describeWithRedis.each(RUNTIMES)("failed changes on %s", (runtime) => {
   });
 });
 
-describeWithRedis("a change whose connection breaks", () => {
-  it("is not reported as failed while Redis may still commit it", async () => {
+describeWithRedis("changes on a broken connection", () => {
+  it("a change whose connection breaks is not reported as failed while Redis may still commit it", async () => {
     const redis = await newRedis();
     const client = await newStoreClient(redis, { timeoutMs: 1500 });
     redis.freeze();

@@ -14,8 +14,8 @@ import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";
 import { groupKeyOf } from "./support/stored-keys.ts";
 
-describeWithRedis("a connection that breaks with pending replies", () => {
-  it("is replaced only once, even if its commands time out after the new connection is ready", async () => {
+describeWithRedis("replacement of a connection", () => {
+  it("a connection that breaks with pending replies is replaced only once, even if its commands time out after the new connection is ready", async () => {
     const redis = await newRedis();
     let ready = 0;
     const client = await newStoreClient(redis, { timeoutMs: 1500, onReady: () => ready++ });

@@ -44,8 +44,8 @@ const isOpen = (port: number) =>
     socket.once("error", () => resolve(false));
   });
 
-describe.each(RUNTIMES)("the service on %s, started in a terminal,", (runtime) => {
-  it("prints its URL and a command to try, and exits on Ctrl-C", async () => {
+describe.each(RUNTIMES)("the start in a terminal on %s", (runtime) => {
+  it("the service prints its URL and a command to try, and exits on Ctrl-C", async () => {
     const session = terminal(COMMANDS[runtime]);
     const command = await waitFor("the service prints a command", () => /^curl .*\n/m.exec(session.screen())?.[0]);
     const url = /^Serving on (http:\/\/127\.0\.0\.1:\d+)\. Ctrl-C stops the service\.$/m.exec(session.screen())?.[1];
@@ -74,7 +74,7 @@ describe.each(RUNTIMES)("the service on %s, started in a terminal,", (runtime) =
   });
 
   const server = sharedServer();
-  it("prints an error of one sentence if it cannot start", async () => {
+  it("the service prints an error of one sentence if it cannot start", async () => {
     const { port } = new URL(server.url);
     const faults = [
       [{ PORT: port }, new RegExp(`^cannot listen: .*${port}.*; check HOST, PORT and METRICS_PORT$`, "m")],

@@ -13,8 +13,8 @@ const BURSTS = 20;
 const CALLS = 1000;
 const DEADLINE_SECONDS = 30;
 
-describe.skipIf(python === undefined).each(RUNTIMES)("clients on grpc-core, with a server on %s", (runtime) => {
-  it("receive a response to every call of a burst", async () => {
+describe.skipIf(python === undefined).each(RUNTIMES)("grpc-core with a server on %s", (runtime) => {
+  it("a client on grpc-core receives a response to every call of a burst", async () => {
     const server = await newServer({ runtime });
     const message = toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "burst" }));
     const client = newProcess(

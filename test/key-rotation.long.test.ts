@@ -18,8 +18,8 @@ const PAGE = 500;
 
 const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
-describeWithRedis("the key that encrypts tokens", () => {
-  it("is rotated under load without failed calls, even if `ugs keys rotate` is killed and started again", async () => {
+describeWithRedis("key rotation", () => {
+  it("the key that encrypts tokens is rotated under load without failed calls, even if `ugs keys rotate` is killed and started again", async () => {
     const redis = await newRedis();
     const mounted = mountSecrets({ keys: OLD });
     const env = { ADMIN_TOKEN, TOKEN_KEYS: "", TOKEN_KEYS_FILE: mounted.pathOf("keys"), LOG_LEVEL: "info" };

@@ -4,8 +4,8 @@ import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/ad
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-describeWithRedis("the day on which a group was last resolved", () => {
-  it("is stored when a worker resolves a viewer, not when an operator looks up a group, and survives a restart", async () => {
+describeWithRedis("last resolves", () => {
+  it("the day of the last resolve is stored when a worker resolves a viewer, not when an operator looks up a group, and survives a restart", async () => {
     const env = { ...ADMIN_ENV, WORKERS: "2" };
     const server = await newServer({ redisUrl, env });
     const { groups, viewers } = grpcClients(server);

@@ -128,7 +128,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   const withRedis = it.skipIf(redisUrl === undefined);
 
   withRedis.each(SIGNALS)(
-    "on %s finishes calls in flight, accepts no new calls, notifies clients and watchers, and closes idle connections",
+    "on %s, the server finishes calls in flight, accepts no new calls, notifies clients and watchers, and closes idle connections",
     async (signal) => {
       const seen = await endAt(signal, runtime);
       expect(seen).toEqual({
@@ -144,7 +144,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   );
 
   withRedis(
-    "on SIGTERM answers all pipelined requests that have arrived, with Connection: close in the last response",
+    "on SIGTERM, the server answers all pipelined requests that have arrived, with Connection: close in the last response",
     async () => {
       const { server, proxy } = await slowServer(runtime);
       const raw = await connectAndSend(server, "");
@@ -200,7 +200,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   );
 
   const first = sharedServer({ runtime });
-  it("reports that its port is in use, and exits with 1", async () => {
+  it("the server reports that its port is in use, and exits with 1", async () => {
     const { port } = new URL(first.url);
     const second = newServerProcess({ runtime, env: { PORT: port, API_TOKENS: "e=0123456789abcdef" } });
     expect(await second.exited()).toBe(1);

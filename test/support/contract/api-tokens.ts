@@ -68,7 +68,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
   const isValid = async (token: string) => (await store().find(refOf(token).ref)) !== undefined;
 
   describe("API tokens", () => {
-    it("are found by every worker with all their values, and unknown tokens are not found", async () => {
+    it("API tokens are found by every worker with all their values, and unknown tokens are not found", async () => {
       const expireTime = Date.now() + 3_600_000;
       const { environment, apiToken, digest, ref } = await create({ expireTime, role: "read", creator: "x" });
       expect(apiToken).toMatchObject({ ...VALUES, expireTime, role: "read", creator: "x", lastUseTime: undefined });
@@ -89,7 +89,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await store().find({ ...ref, number: ref.number + 1 })).toBeUndefined();
     });
 
-    it("become invalid when the deletion of their environment begins", async () => {
+    it("API tokens become invalid when their environment is deleted", async () => {
       const { environment, ref } = await create();
       for (let i = 0; i < 3; i++) await create({}, environment);
       const deleted = newListener();
@@ -101,13 +101,13 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await listed(again)).toEqual([]);
     });
 
-    it("cannot be created without an environment", async () => {
+    it("an API token cannot be created in an environment that does not exist", async () => {
       const environment = { name: newName(), tag: undefined, number: 987_654 };
       await fails(store().create(environment, VALUES), EnvironmentNotFound);
       expect(await contents(redis(), environment)).toEqual({});
     });
 
-    it("are revoked by only one of several concurrent calls, and no worker finds them after that", async () => {
+    it("an API token is revoked by only one of several concurrent calls, and no worker finds the revoked token", async () => {
       const { environment, apiToken, digest, ref } = await create();
       const other = await create({}, environment);
       const listener = newListener();
@@ -121,7 +121,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await store().find(other.ref)).toBeDefined();
     });
 
-    it("are revoked together with all tokens that they issued, directly or indirectly", async () => {
+    it("API tokens are revoked together with all tokens that they issued, directly or indirectly", async () => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       const child = await create({ role: "admin", creator: top.apiToken.id }, environment);
@@ -154,7 +154,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
           );
         },
       ],
-    ])("can be revoked with the id of their issuer, even if the issuer %s", async (_, end) => {
+    ])("issued API tokens can be revoked with the id of their issuer, even if the issuer %s", async (_, end) => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       const middle = await create({ creator: top.apiToken.id }, environment);
@@ -176,7 +176,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       );
     });
 
-    it("are revoked with their first issuer, even if all later issuers were revoked before", async () => {
+    it("API tokens are revoked with their first issuer, even if all later issuers were revoked before", async () => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       const other = await create({}, environment);
@@ -189,7 +189,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await listed(environment)).toEqual([other.apiToken]);
     });
 
-    it("are revoked with their first issuer, even at the end of a long chain of revoked issuers", async () => {
+    it("an API token is revoked with its first issuer, even at the end of a long chain of revoked issuers", async () => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       let last = await create({ creator: top.apiToken.id }, environment);
@@ -206,7 +206,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await isValid(last.token)).toBe(false);
     });
 
-    it("are revoked with their first issuer, even if tokens in the chain are issued and revoked concurrently", async () => {
+    it("API tokens are revoked with their first issuer, even if tokens in the chain are issued and revoked concurrently", async () => {
       for (let round = 0; round < 5; round++) {
         const top = await create({ role: "admin" });
         const { environment } = top;
@@ -235,7 +235,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       }
     });
 
-    it("are not issued by a revoked token, even if the revocation is concurrent", async () => {
+    it("a revoked API token issues no valid tokens, even if the revocation is concurrent", async () => {
       for (let round = 0; round < 5; round++) {
         const { environment, apiToken } = await create();
         const made = Array.from({ length: 6 }, (_, i) =>
@@ -256,7 +256,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       }
     });
 
-    it("are not created by a delayed call if their environment was deleted and created again", async () => {
+    it("an API token is not created by a delayed call if its environment was deleted and created again", async () => {
       const { environment } = await create();
       const again = async () => {
         await testEnvironments(client(1)).delete(environment, true);
@@ -267,7 +267,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("are listed in pages, in order of their ids", async () => {
+    it("API tokens are listed in pages, in order of their ids", async () => {
       const { environment, apiToken } = await create();
       const made = await Promise.all(Array.from({ length: 6 }, () => create({}, environment)));
       const expected = [apiToken, ...made.map((one) => one.apiToken)].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -290,7 +290,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       });
     });
 
-    it("are filtered by creator, role and last use", async () => {
+    it("API tokens are filtered by creator, role and last use", async () => {
       const { environment, apiToken: one } = await create({ creator: "x", role: "read" });
       const { apiToken: two } = await create({ creator: "x", role: "admin" }, environment);
       const { apiToken: three } = await create({ role: "read" }, environment);
@@ -307,7 +307,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await ids({ unusedSince: Date.now() + 60_000 })).toEqual(new Set([one.id, two.id, three.id]));
     });
 
-    it("can be updated, and expire at their new expiry time", async () => {
+    it("API tokens can be updated, and expire at their new expiry time", async () => {
       const { environment, apiToken, digest, ref } = await create();
       const listener = newListener();
       const expireTime = Date.now() + 600_000;
@@ -327,7 +327,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("keep their id in a rotation, and the old secret expires immediately or after its grace period", async () => {
+    it("API tokens keep their id in a rotation, and the old secret expires immediately or after its grace period", async () => {
       const { environment, apiToken, token } = await create({ expireTime: Date.now() + 3_600_000 });
       const listener = newListener();
       const rotate = (graceMs: number) => store(listener).rotate(environment, apiToken.id, { graceMs, rotator: "r" });
@@ -367,7 +367,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       await fails(rotate(0), ApiTokenNotFound);
     });
 
-    it("cannot be rotated by an API token that expires earlier", async () => {
+    it("an API token cannot be rotated by an API token that expires earlier", async () => {
       const expireTime = Date.now() + 3_600_000;
       const { environment, apiToken, token } = await create({ expireTime });
       const rotate = (notBeyond: number) => store().rotate(environment, apiToken.id, { notBeyond });
@@ -381,7 +381,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       );
     });
 
-    it("have at most one valid secret after concurrent rotations, updates and revocations", async () => {
+    it("an API token has at most one valid secret after concurrent rotations, updates and revocations", async () => {
       for (let round = 0; round < 8; round++) {
         const { environment, apiToken, token } = await create({ expireTime: Date.now() + 3_600_000 });
         const expireTime = Date.now() + 600_000;
@@ -407,7 +407,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       }
     });
 
-    it("and all other stored data stay unchanged if a worker exits before its change", async () => {
+    it("API tokens and all other stored data stay unchanged if a worker exits before its change", async () => {
       const { environment, apiToken, token } = await create();
       const before = await contents(redis(), environment);
       const failing = (script: { readonly name: string }) => testApiTokens(failingAt(client(), script.name));
@@ -418,7 +418,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await isValid(token)).toBe(true);
     });
 
-    it("are not rotated by a delayed call that reaches the store after their revocation", async () => {
+    it("an API token is not rotated by a delayed call that reaches the store after the revocation", async () => {
       const { environment, apiToken } = await create();
       const revoke = () => store().revoke(environment, apiToken.id);
       const late = testApiTokens(heldUpAt(client(), ROTATE_API_TOKEN.name, revoke));
@@ -427,7 +427,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("are revoked in steps after their issuer; between two steps, even after an error, no API token can issue tokens", async () => {
+    it("API tokens are revoked in steps after their issuer; between two steps, even after an error, no API token can issue tokens", async () => {
       const { environment, apiToken } = await create({ role: "admin" });
       const other = await create({}, environment);
       const issued = await create({ creator: apiToken.id }, environment);
@@ -467,7 +467,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
 
     // Listeners receive revocations through a subscription. The embedded store has no subscriptions.
     if (!isShared) return;
-    it("are reported to every listener when they are revoked", async () => {
+    it("revocations of API tokens are reported to a listener of another worker", async () => {
       const listener = newListener();
       const end = followRevocations(client(1), { ...listener, refused: (error) => expect.fail(error.message) });
       try {

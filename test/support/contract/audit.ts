@@ -186,7 +186,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(i).toBeGreaterThan(6);
     });
 
-    it("can be filtered by group, caller, method or time, or by all four together", async () => {
+    it("the audit trail can be filtered by group, caller, method or time, or by all four together", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
       for (let i = 0; i < 20; i++) {

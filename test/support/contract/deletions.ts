@@ -87,7 +87,7 @@ export function deletionContract({ store, admin, client, redis, withGroup }: Con
       await fails(store().resolve(environment, group.token), TokenNotFound);
     });
 
-    it("by token never succeeds together with a concurrent rotation", async () => {
+    it("a deletion by token never succeeds together with a concurrent rotation", async () => {
       const { environment, group } = await withGroup();
       let { token } = group;
       for (let i = 0; i < 10; i++) {

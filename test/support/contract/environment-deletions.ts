@@ -109,7 +109,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
     });
 
     it.each(Object.entries({ BEGIN_DELETION, CLEAR_ENVIRONMENT, REMOVE_MEMBER }))(
-      "is continued by the next call if a worker exits before the script %s",
+      "a deletion is continued by the next call if a worker exits before the script %s",
       async (_, script) => {
         const environment = await create();
         for (const id of ids(5)) await store().getOrCreate(environment, newGroup(id));
@@ -127,7 +127,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       },
     );
 
-    it("is final, and calls to the deleted environment do not reach a new environment with the same name", async () => {
+    it("a deletion is final, and calls to the deleted environment do not reach a new environment with the same name", async () => {
       const environment = await create();
       const { name, tag } = environment;
       const numbers = new Set([environment.number]);
@@ -195,7 +195,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       expect(await listedNumbers(redis(), environment)).toEqual([]);
     });
 
-    it("is not undone by a delayed worker that tries to create the environment", async () => {
+    it("a deletion is not undone by a delayed worker that tries to create the environment", async () => {
       const { name, tag } = { name: newName(), tag: undefined };
       const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, async () => {
         await environments({ worker: 1 }).create({ name, tag });

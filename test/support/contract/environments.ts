@@ -15,7 +15,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
   const isListed = async (name: EnvironmentName) => (await listedNumbers(redis(), name)).length > 0;
 
   describe("environments", () => {
-    it("are created on demand by the first worker, and found by every worker", async () => {
+    it("environments are created on demand by the first worker, and found by every worker", async () => {
       const name = named("Customer");
       for (let worker = 0; worker < 2; worker++) await fails(environments(worker).find(name), EnvironmentNotFound);
       const [first, ...others] = [...(await ensure(name)), ...(await ensure(name))];
@@ -25,7 +25,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
       await fails(environments().find({ name: name.name, tag: undefined }), EnvironmentNotFound);
     });
 
-    it("are created by only one of several concurrent calls", async () => {
+    it("an environment is created by only one of several concurrent calls", async () => {
       const name = named("Customer");
       const create = () => clients().map((each) => testEnvironments(each).create(name));
       const made = await oneWins([...create(), ...create(), ...create(), ...create()], EnvironmentExists);
@@ -35,7 +35,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
     });
 
     it.each(Object.entries({ ADD_MEMBER, CREATE_ENVIRONMENT }))(
-      "are created by the next call if a worker exits before the script %s",
+      "an environment is created by the next call if a worker exits before the script %s",
       async (_, script) => {
         const name = named();
         await testEnvironments(failingAt(client(), script.name))
@@ -48,7 +48,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
       },
     );
 
-    it("are not created a second time by a delayed worker", async () => {
+    it("an environment is not created a second time by a delayed worker", async () => {
       const name = named();
       const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, () => environments(1).create(name));
       await fails(testEnvironments(slow).create(name), EnvironmentExists);
@@ -63,7 +63,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
       expect(await listedNumbers(redis(), again)).toEqual([number]);
     });
 
-    it("are listed in pages", async () => {
+    it("environments are listed in pages", async () => {
       const { name } = named();
       const names: EnvironmentName[] = [undefined, "Customer" as const, "Testing" as const].map((tag) => ({
         name,

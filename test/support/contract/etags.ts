@@ -5,7 +5,7 @@ import { byId, type ContractContext, eventsOf, fails, newGroup } from "./context
 
 export function etagContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("etags", () => {
-    it("differ for every change, even within one millisecond", async () => {
+    it("etags differ for every change, even within one millisecond", async () => {
       const { environment, group } = await withGroup();
       const changes = Array.from({ length: 50 }, (_, i) =>
         i % 5 === 0
@@ -16,7 +16,7 @@ export function etagContract({ store, admin, client, redis, withGroup }: Contrac
       expect(new Set(groups.map(({ etag }) => etag)).size).toBe(51);
     });
 
-    it("issued for a deleted group do not match a later group with the same id", async () => {
+    it("etags of a deleted group do not match a later group with the same id", async () => {
       const { environment, group } = await withGroup();
       const seen = [group.etag];
       for (let i = 0; i < 10; i++) {
@@ -28,7 +28,7 @@ export function etagContract({ store, admin, client, redis, withGroup }: Contrac
       }
     });
 
-    it("differ and event ids increase, even if the store's clock is behind the last change", async () => {
+    it("etags differ and event ids increase, even if the store's clock is behind the last change", async () => {
       const { environment, group } = await withGroup();
       // Simulates a clock that was an hour ahead at the last change, and was set back after this change.
       const ahead = (Date.now() + 3_600_000) * 1000;
@@ -40,7 +40,7 @@ export function etagContract({ store, admin, client, redis, withGroup }: Contrac
       expect((await eventsOf(client(), environment)).map(({ id }) => Number(id) - ahead).slice(0, 2)).toEqual([2, 1]);
     });
 
-    it("and event ids are not repeated, even if Redis loses the events of the day", async () => {
+    it("etags and event ids are not repeated, even if Redis loses the events of the day", async () => {
       const { environment, group } = await withGroup();
       const ahead = (Date.now() + 3_600_000) * 1000;
       await setLastVersion(redis(), environment, ahead);

@@ -120,7 +120,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       }
     });
 
-    it("continues without gaps from a position at its end", async () => {
+    it("the feed continues without gaps from a position at its end", async () => {
       const { environment } = await withGroup();
       let next = await end(environment);
       for (let i = 0; i < 3; i++) {
@@ -159,7 +159,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       expect(seen).toEqual((await readAll(environment, start, 1000)).found.map(({ id }) => id));
     });
 
-    it("can begin at a given time", async () => {
+    it("the feed can begin at a given time", async () => {
       const { environment } = await withGroup();
       for (let i = 0; i < 3; i++) await update(environment, `${i}`);
       const { found } = await readAll(environment, BEGINNING, 1000);
@@ -239,7 +239,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       }
     });
 
-    it("cannot be read after the environment was deleted", async () => {
+    it("the feed cannot be read after the environment was deleted", async () => {
       const environments = testEnvironments(client());
       const environment = await environments.create({ name: newName(), tag: undefined });
       const last = await end(environment);

@@ -71,7 +71,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     expect(pages.map((page) => page.length)).toEqual([many(30), many(30), many(30)]);
   });
 
-  it("can be limited to groups whose name contains a text, regardless of case", async () => {
+  it("a list can be limited to groups whose name contains a text, regardless of case", async () => {
     const environment = await newEnvironment();
     const count = many(2500);
     const groups = Array.from({ length: count }, (_, i) =>

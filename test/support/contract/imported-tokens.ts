@@ -31,11 +31,11 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
     return { environment, token: given.token ?? "" };
   };
 
-  describe("an imported token", () => {
+  describe("imported tokens", () => {
     it.each([
       ["of another system", foreignToken],
       ["of this service", newUserGroupToken],
-    ])("%s resolves on every worker to the current values of the group", async (_, newToken) => {
+    ])("an imported token %s resolves on every worker to the current values of the group", async (_, newToken) => {
       const { environment, token } = await create("a", imported("a", { token: newToken() }));
       await store().update(environment, "a", { name: "B" });
       for (const worker of [0, 1]) {
@@ -44,7 +44,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().get(environment, "a")).token).toBe(token);
     });
 
-    it.each([8, 29, 36, 128, 700, 1024])("can have %i characters, and can be resolved and rotated", async (length) => {
+    it.each([8, 29, 36, 128, 700, 1024])("an imported token of %i characters can be rotated", async (length) => {
       const { environment, token } = await create(
         "a",
         imported("a", { token: "imported-".repeat(200).slice(0, length) }),
@@ -56,7 +56,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, rotated.token)).name).toBe("B");
     });
 
-    it("is revoked when its group is rotated by token or by id", async () => {
+    it("an imported token is revoked when its group is rotated by token or by id", async () => {
       for (const by of [byToken, () => byId("a")]) {
         const { environment, token } = await create();
         const rotated = await store({ worker: 1 }).rotate(environment, by(token));
@@ -67,14 +67,14 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       }
     });
 
-    it("can be rotated by only one of several concurrent calls", async () => {
+    it("an imported token can be rotated by only one of several concurrent calls", async () => {
       const { environment, token } = await create();
       const calls = Array.from({ length: 30 }, (_, worker) => store({ worker }).rotate(environment, byToken(token)));
       const won = await oneWins(calls, TokenNotFound);
       expect((await store().get(environment, "a")).token).toBe(won.token);
     });
 
-    it("can have a grace period, in which no other group can receive the token", async () => {
+    it("an imported token can have a grace period, in which no other group can receive the token", async () => {
       const { environment, token } = await create();
       const rotated = await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeCloseTo(
@@ -87,7 +87,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
 
-    it("can be imported for another group after its grace period", async () => {
+    it("an imported token can be imported for another group after its grace period", async () => {
       const { environment, token } = await create();
       await store().rotate(environment, byToken(token, { graceMs: 300 }));
       await waitFor("the grace period is over", () =>
@@ -106,7 +106,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
     });
 
-    it("can be imported for another group after its group was deleted or has received another token", async () => {
+    it("an imported token can be imported for another group after its group was deleted or has received another token", async () => {
       const endings = [
         (environment: Awaited<ReturnType<typeof newEnvironment>>) => admin().delete(environment, "a"),
         (environment: Awaited<ReturnType<typeof newEnvironment>>) => store().rotate(environment, byId("a")),
@@ -122,7 +122,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       }
     });
 
-    it("becomes the current token of its group again if it is imported in its grace period", async () => {
+    it("an imported token becomes the current token of its group again if it is imported in its grace period", async () => {
       const { environment, token } = await create();
       const other = foreignToken();
       await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
@@ -139,13 +139,13 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
     });
 
-    it("stays valid for its full grace period if an import replaces it", async () => {
+    it("an imported token stays valid for its full grace period if an import replaces it", async () => {
       const { environment, token } = await create();
       await admin().import(environment, [imported("a")], { ...EVERY, graceMs: 48 * HOUR_MS });
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeGreaterThan(Date.now() + 47 * HOUR_MS);
     });
 
-    it("is valid only in its environment", async () => {
+    it("an imported token is valid only in its environment", async () => {
       const { environment, token } = await create();
       const other = await newEnvironment({ name: environment.name, tag: "Testing" });
       await fails(store().resolve(other, token), TokenNotFound);
@@ -155,7 +155,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
 
-    it("is assigned to only one of several groups if their imports are concurrent", async () => {
+    it("an imported token is assigned to only one of several groups if their imports are concurrent", async () => {
       const environment = await newEnvironment();
       const token = foreignToken();
       const imports = await Promise.all(
@@ -170,7 +170,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect(providedId).toBe(`group ${outcomes.indexOf("created")}`);
     });
 
-    it.each([1, 2, 3])("belongs to at most one group after random concurrent changes (seed %i)", async (seed) => {
+    it.each([1, 2, 3])("no token belongs to two groups after random concurrent changes (seed %i)", async (seed) => {
       const random = new Random(seed);
       const environment = await newEnvironment();
       const ids = ["a", "b", "c"];

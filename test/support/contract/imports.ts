@@ -57,7 +57,7 @@ function creating({ store, admin, client, redis, many, withGroup }: ContractCont
     expect((await store().resolve(environment, token)).providedId).toBe("a");
   });
 
-  it("changes nothing if it is repeated, even with another order of keys", async () => {
+  it("an import changes nothing if it is repeated, even with another order of keys", async () => {
     const environment = await newEnvironment();
     const properties = { a: 1, b: { c: [1, -0, null], d: "x" } };
     const turned = { b: { d: "x", c: [1, 0, null] }, a: 1 };

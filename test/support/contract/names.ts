@@ -37,7 +37,7 @@ export function namesContract(context: ContractContext): void {
 }
 
 function oddIds({ store, admin }: ContractContext): void {
-  it("can be used in every call", async () => {
+  it("unusual ids can be used in every call", async () => {
     const environment = await newEnvironment();
     const tokens = new Map<string, string>();
     for (const id of ODD_IDS) {
@@ -61,7 +61,7 @@ function oddIds({ store, admin }: ContractContext): void {
     expect(items.map(({ providedId }) => providedId).sort()).toEqual([...ODD_IDS].sort());
   });
 
-  it("can also be keys and values in mappings and properties", async () => {
+  it("unusual ids can also be keys and values in mappings and properties", async () => {
     const environment = await newEnvironment();
     const odd = JSON.stringify(Object.fromEntries(ODD_IDS.map((id) => [id, id])));
     const properties = JSON.parse(`{"__proto__":${odd},"n":[1e308,-0,0.1,null,true,""]}`) as JsonObject;
@@ -77,7 +77,7 @@ function oddIds({ store, admin }: ContractContext): void {
 }
 
 function isolation({ store, redis }: ContractContext): void {
-  it("can contain groups with the same id, even if only the tags of the environments differ", async () => {
+  it("environments can contain groups with the same id, even if only the tags of the environments differ", async () => {
     const { name } = await newEnvironment();
     const environments = [
       await newEnvironment({ name }),
@@ -100,7 +100,7 @@ function isolation({ store, redis }: ContractContext): void {
     }
   });
 
-  it("do not accept ids and tokens of groups in other environments", async () => {
+  it("environments do not accept ids and tokens of groups in other environments", async () => {
     const { name } = await newEnvironment();
     const home = await newEnvironment({ name, tag: "Customer" });
     const { group } = await store().getOrCreate(home, newGroup("a"));

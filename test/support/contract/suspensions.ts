@@ -55,8 +55,8 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
 
   const given = { reason: "unpaid invoice", message: "Please call us." };
 
-  describe("a suspended group", () => {
-    it("is reported as suspended by every call until it is resumed, and keeps its values", async () => {
+  describe("suspended groups", () => {
+    it("a suspended group is reported as suspended by every call until it is resumed, and keeps its values", async () => {
       const { environment, group } = await withGroup();
       const info = await admin().suspend(environment, "a", given);
       const { suspension } = info;
@@ -75,7 +75,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect(await events(environment)).toBe(3);
     });
 
-    it("stays suspended after updates, rotations and revocations, and has a valid token after it is resumed", async () => {
+    it("a suspended group stays suspended after updates, rotations and revocations, and has a valid token after it is resumed", async () => {
       const { environment } = await withGroup();
       await admin().suspend(environment, "a", given);
       const updated = await store().update(environment, "a", { name: "N" });
@@ -91,7 +91,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect((await store().resolve(environment, token)).suspension).toBeUndefined();
     });
 
-    it("can be deleted by token or id, and a later group with the same id is not suspended", async () => {
+    it("a suspended group can be deleted by token or id, and a later group with the same id is not suspended", async () => {
       for (const by of ["token", "id"]) {
         const { environment, group } = await withGroup();
         await admin().suspend(environment, "a", given);
@@ -100,7 +100,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       }
     });
 
-    it("keeps the time of its suspension when the suspension changes, and ignores an equal suspension", async () => {
+    it("a suspended group keeps the time of its suspension when the suspension changes, and ignores an equal suspension", async () => {
       const { environment } = await withGroup();
       const first = await admin().suspend(environment, "a", given);
       const before = await contents(redis(), environment);
@@ -119,7 +119,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect(await contents(redis(), environment)).toEqual(resumed);
     });
 
-    it("is resumed without a call when the time `until` comes", async () => {
+    it("a suspended group is resumed without a call when the time `until` comes", async () => {
       const { environment, group } = await withGroup();
       const until = Date.now() + 500;
       await admin().suspend(environment, "a", { ...given, until });
@@ -143,12 +143,12 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
     await fails(admin().resume(environment, "b"), UserGroupNotFound);
   });
 
-  describe("a group with an expiry time", () => {
+  describe("groups with an expiry time", () => {
     const expired = (expireTime: number) => ({
       ...{ reason: EXPIRED, message: "", suspendTime: expireTime, until: undefined },
     });
 
-    it("is suspended from its expiry time on, until the expiry time is changed or removed", async () => {
+    it("a group is suspended from its expiry time on, until the expiry time is changed or removed", async () => {
       const { environment, group } = await withGroup();
       const later = Date.now() + HOUR_MS;
       for (const expireTime of [later, later + 1, 253_402_300_799_999]) {
@@ -167,7 +167,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect(await suspensionsOf(environment, group.token)).toEqual(Array(18).fill(undefined));
     });
 
-    it("expires at its expiry time without a call", async () => {
+    it("a group expires at its expiry time without a call", async () => {
       const { environment } = await withGroup();
       const expireTime = Date.now() + 400;
       const { group } = await store().getOrCreate(environment, newGroup("b", { expireTime }));
@@ -180,13 +180,13 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect((await store().get(environment, "b")).suspension).toEqual(expired(expireTime));
     });
 
-    it("can be created with an expiry time in the past, and is then suspended immediately", async () => {
+    it("a group can be created with an expiry time in the past, and is then suspended immediately", async () => {
       const { environment } = await withGroup();
       const { group, created } = await store().getOrCreate(environment, newGroup("b", { expireTime: 1 }));
       expect([created, group.suspension]).toEqual([true, expired(1)]);
     });
 
-    it("shows a suspension instead of its expiry, and cannot be resumed while it is expired", async () => {
+    it("a group shows a suspension instead of its expiry, and cannot be resumed while it is expired", async () => {
       const { environment, group } = await withGroup();
       await admin().suspend(environment, "a", given);
       await store().update(environment, "a", { expireTime: 1 });

@@ -9,7 +9,7 @@ export function teamIdContract({ store, admin, redis, many }: ContractContext): 
     const create = async (environment: Environment, id: string, worker = 0) =>
       (await store({ worker }).getOrCreate(environment, newGroup(id))).group.teamId;
 
-    it.each([1, 7, 2 ** 20 - 1])("are unique, and contain the environment's number %i", async (number) => {
+    it.each([1, 7, 2 ** 20 - 1])("team ids are unique, and contain the environment's number %i", async (number) => {
       const environment = await newEnvironment({ number });
       const ids = Array.from({ length: many(300) }, (_, i) => `group ${i}`);
       const teamIds = await Promise.all(ids.map((id, worker) => create(environment, id, worker)));
@@ -20,7 +20,7 @@ export function teamIdContract({ store, admin, redis, many }: ContractContext): 
       }
     });
 
-    it("never change, and are never reused", async () => {
+    it("team ids never change, and are never reused", async () => {
       const environment = await newEnvironment();
       const a = await create(environment, "a");
       const b = await create(environment, "b", 1);
@@ -32,7 +32,7 @@ export function teamIdContract({ store, admin, redis, many }: ContractContext): 
       expect(await create(environment, "b")).toBeGreaterThan(b);
     });
 
-    it("can run out, and a call that must create a group then fails", async () => {
+    it("team ids can run out, and a call that must create a group then fails", async () => {
       const environment = await newEnvironment();
       await setGroupsEver(redis(), environment, TEAM_IDS - 1);
       const last = await create(environment, "a");

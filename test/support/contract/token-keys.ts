@@ -117,13 +117,13 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     });
   });
 
-  describe("an encryption key", () => {
+  describe("encryption keys", () => {
     const MINUTE = 60_000;
     const now = () => Date.now() + 1000;
     const recorded = async () => Object.keys(await recordedCheckValues(redis())).sort();
     beforeEach(() => loseRecordedKeys(redis()));
 
-    it("is listed with its state", async () => {
+    it("an encryption key is listed with its state", async () => {
       await noteKeyUse(client(), OLD);
       await noteKeyUse(client(), NEXT);
       const { keys, readTime } = await keysFor([NEXT, { ...OLD, id: "k3" }]).list();
@@ -137,7 +137,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(Math.abs(readTime - (keys[2]?.lastEncryptTime ?? 0))).toBeLessThan(MINUTE);
     });
 
-    it("cannot be retired if it is first in the ring, a group needs it, or a worker has used it recently", async () => {
+    it("an encryption key cannot be retired if it is first in the ring, a group needs it, or a worker has used it recently", async () => {
       const environment = await newEnvironment();
       await store().getOrCreate(environment, newGroup("a"));
       await noteKeyUse(client(), OLD);
@@ -155,7 +155,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(await recorded()).toEqual(["k1", "k2"]);
     });
 
-    it("cannot be retired if another worker has used it during the re-encryption", async () => {
+    it("an encryption key cannot be retired if another worker has used it during the re-encryption", async () => {
       const environment = await newEnvironment();
       await store().getOrCreate(environment, newGroup("a"));
       const other = store({ worker: 1, ring: [OLD, NEXT] });
@@ -174,7 +174,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(group.token).toBe(token);
     });
 
-    it("is required at the start of a worker as long as a group needs it", async () => {
+    it("an encryption key is required at the start of a worker as long as a group needs it", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
       await checkTokenKeys(client(), [OLD]);

@@ -47,7 +47,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect(again).toEqual({ group: updated, created: false });
     });
 
-    it("changes nothing if it has no values", async () => {
+    it("an update changes nothing if it has no values", async () => {
       const { environment, group } = await create();
       const before = await contents(redis(), environment);
       expect(await store().update(environment, "a", {})).toEqual(group);
@@ -85,7 +85,7 @@ export function updateContract({ store, redis }: ContractContext): void {
     it.each([
       ["with a new name", { name: "New" }],
       ["without effect", {}],
-    ])("%s fails before it writes if the key ring lacks the key of the group's token", async (_, change) => {
+    ])("an update %s fails before it writes if the key ring lacks the key of the group's token", async (_, change) => {
       const { environment, group } = await create();
       const before = await contents(redis(), environment);
       const update = store({ ring: [NEXT] }).update(environment, "a", change);

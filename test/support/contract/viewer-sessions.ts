@@ -51,7 +51,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       );
 
   describe("viewer sessions", () => {
-    it("can be created by id, and by token even in its grace period", async () => {
+    it("viewer sessions can be created by id, and by token even in its grace period", async () => {
       const { environment, group } = await withGroup();
       const { token: _, etag: _etag, createTime: _c, updateTime: _u, tokenCreateTime: _t, ...shown } = group;
       const subject = { viewer: { ...shown, tokenExpireTime: undefined }, generation: 0 };
@@ -96,7 +96,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
         "are revoked",
         (environment) => admin().endSessions(environment, { providedId: "a", viewerId: undefined }, BY),
       ],
-    ])("created before %s %s", async (_title, outcome, change) => {
+    ])("viewer sessions created before %s %s", async (_title, outcome, change) => {
       const ends = outcome === "are revoked";
       const { environment, group } = await withGroup();
       const before = [await session(environment), await session(environment, "bob")];
@@ -108,7 +108,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       for (const each of before) expect(await isEnded(environment, each)).toBe(ends);
     });
 
-    it("of one viewer can be revoked separately, and later sessions of this viewer are valid", async () => {
+    it("the sessions of one viewer can be revoked separately, and later sessions of this viewer are valid", async () => {
       const { environment, group } = await withGroup();
       const bob = await session(environment, "bob");
       const others = [await session(environment, "alice"), await session(environment)];
@@ -128,7 +128,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       expect(JSON.stringify(await contents(redis(), environment))).not.toContain("bob");
     });
 
-    it("are rejected if their generation, team id or group id is wrong", async () => {
+    it("viewer sessions are rejected if their generation, team id or group id is wrong", async () => {
       const { environment } = await withGroup();
       const real = await session(environment);
       for (const generation of [1, -1, Number.NaN])
@@ -141,7 +141,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       ["the group", undefined],
       ["one viewer", "bob"],
     ])(
-      "stay revoked after Redis loses the revocations, even if a call then revokes the sessions of %s again",
+      "viewer sessions stay revoked after Redis loses the revocations, even if a call then revokes the sessions of %s again",
       async (_title, viewerId) => {
         const { environment } = await withGroup();
         const end = () => admin().endSessions(environment, { providedId: "a", viewerId }, BY);
@@ -175,7 +175,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
   const shown = ({ kid, createTime, activeTime, x, y, d }: SigningKey) => ({ kid, createTime, activeTime, x, y, d });
 
   describe("signing keys", () => {
-    it("are read with unchanged values, and private keys are stored only encrypted", async () => {
+    it("signing keys are read with unchanged values, and private keys are stored only encrypted", async () => {
       const environment = await created();
       expect(await keysWith().read(environment)).toMatchObject({ keys: [], version: "" });
       const keys = [
@@ -192,7 +192,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       for (const { d } of keys) if (d) expect(stored).not.toContain(d);
     });
 
-    it("are created by only one of several concurrent calls, and a change fails if it is based on an old version", async () => {
+    it("signing keys are created by only one of several concurrent calls, and a change fails if it is based on an old version", async () => {
       const environment = await created();
       const race = await Promise.all(
         [0, 1, 0, 1].map(async (worker) =>
@@ -210,7 +210,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect([late.isMade, late.keys.length]).toEqual([false, 2]);
     });
 
-    it("are created only once on demand, even by several workers", async () => {
+    it("signing keys are created only once on demand, even by several workers", async () => {
       const environment = await created();
       const workers = [0, 1, 0].map(
         (worker) =>
@@ -238,7 +238,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect(new Set(after.map(({ kid }) => kid))).toEqual(new Set([replaced[0]?.key.kid]));
     });
 
-    it("are stored without their private key as soon as the next key signs", async () => {
+    it("a signing key is stored without its private key as soon as the next key signs", async () => {
       const environment = await created();
       const old = Date.now() - 31 * 86_400_000;
       const keys = [
@@ -258,7 +258,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect(read.keys.filter(({ d }) => d === undefined).map(({ kid }) => kid)).toEqual([keys[0]?.kid]);
     });
 
-    it("are re-encrypted together with the tokens, and need their old encryption key until then", async () => {
+    it("signing keys are re-encrypted together with the tokens, and need their old encryption key until then", async () => {
       const environment = await created();
       const key = await newSigningKey();
       await keysWith().replace(environment, [key, await newSigningKey({ d: undefined })], { was: "", by: BY });
@@ -282,7 +282,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect([[...after.uses], after.failed.signingKeys]).toEqual([[["k2", use]], []]);
     });
 
-    it("are not re-encrypted if another call changes them at the same time", async () => {
+    it("signing keys are not re-encrypted if another call changes them at the same time", async () => {
       const environment = await created();
       const was = await keysWith().replace(environment, [await newSigningKey()], { was: "", by: BY });
       const cipher = new TokenCipher([NEXT, ...RING]);
@@ -300,7 +300,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect(read.map(shown)).toEqual(expect.arrayContaining(keys.map(shown)));
     });
 
-    it("are deleted with their environment, and cannot be created in a deleted environment", async () => {
+    it("signing keys are deleted with their environment, and cannot be created in a deleted environment", async () => {
       const environment = await created();
       await keysWith().replace(environment, [await newSigningKey()], { was: "", by: BY });
       await testEnvironments(client()).delete(environment, true);

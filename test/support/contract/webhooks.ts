@@ -67,7 +67,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   });
 
   describe("webhooks", () => {
-    it("can be created, read, listed, changed and deleted, with one event per change", async () => {
+    it("webhooks can be created, read, listed, changed and deleted, with one event per change", async () => {
       const environment = await newEnvironment();
       const { webhook, secret } = await webhooks().create(environment, VALUES, BY);
       expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -94,7 +94,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(await leftovers(redis(), environment)).toEqual([]);
     });
 
-    it("cannot be used with an unknown or malformed id, or created in an unknown environment", async () => {
+    it("webhooks cannot be used with an unknown or malformed id, or created in an unknown environment", async () => {
       const environment = await newEnvironment();
       for (const id of [newResourceId(), "", "x", "__proto__", "a:b"]) {
         await fails(webhooks().get(environment, id), WebhookNotFound);
@@ -109,7 +109,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       await fails(webhooks().create(unknown, VALUES, BY), EnvironmentNotFound);
     });
 
-    it(`are limited to ${MAX_WEBHOOKS} per environment`, async () => {
+    it(`webhooks are limited to ${MAX_WEBHOOKS} per environment`, async () => {
       const environment = await newEnvironment();
       for (let i = 1; i < MAX_WEBHOOKS; i++) await webhooks().create(environment, VALUES, BY);
       const last = [1, 2, 3].map(() => webhooks().create(environment, VALUES, BY));
@@ -117,7 +117,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(await webhooks().list(environment)).toHaveLength(MAX_WEBHOOKS);
     });
 
-    it("are deleted with their environment", async () => {
+    it("webhooks are deleted with their environment", async () => {
       const environments = testEnvironments(client());
       const name = { name: newName(), tag: undefined };
       const environment = await environments.create(name);
@@ -138,8 +138,8 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     });
   });
 
-  describe("the secrets of a webhook", () => {
-    it("are the current secret and the secrets replaced in the last 24 hours, at most three in total", async () => {
+  describe("webhook secrets", () => {
+    it("the secrets of a webhook are the current secret and the secrets replaced in the last 24 hours, at most three in total", async () => {
       const { environment, webhook } = await lagging();
       const { secrets: first = [] } = (await webhooks().beginTest(environment, webhook.id)) ?? {};
       const rotated = await webhooks().rotateSecret(environment, webhook.id, BY);
@@ -153,7 +153,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(last?.secrets).toEqual([third.secret, second.secret, rotated.secret]);
     });
 
-    it("are re-encrypted with the first key, and the result counts the webhooks per key", async () => {
+    it("the secrets of a webhook are re-encrypted with the first key, and the result counts the webhooks per key", async () => {
       const { environment } = await withGroup();
       const { webhook } = await webhooks().create(environment, VALUES, BY);
       await webhooks().rotateSecret(environment, webhook.id, BY);
@@ -175,8 +175,8 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     });
   });
 
-  describe("the lease of a webhook", () => {
-    it("has at most one holder, and can have a new holder after it has expired", async () => {
+  describe("webhook leases", () => {
+    it("the lease of a webhook has at most one holder, and can have a new holder after it has expired", async () => {
       const { environment, webhook } = await lagging();
       const claims = Array.from({ length: 8 }, () => claimOf(environment, webhook));
       const won = await Promise.all(claims.map((claim) => deliveries().claim(claim)));
@@ -197,7 +197,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(await deliveries().claim(claimOf(environment, webhook))).toBeDefined();
     });
 
-    it("is refused if the webhook is disabled, has no undelivered events or waits for a retry, or if its environment does not exist", async () => {
+    it("the lease is refused if the webhook is disabled, has no undelivered events or waits for a retry, or if its environment does not exist", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
       const update = (state: "enabled" | "disabled") => webhooks().update(environment, webhook.id, { state }, BY);

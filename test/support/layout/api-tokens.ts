@@ -35,7 +35,7 @@ export function apiTokenLayout({ client, redis, isShared }: ContractContext): vo
   };
 
   describe("API tokens in Redis", () => {
-    it("are valid only with the secrets in their records, even if the index contains other entries", async () => {
+    it("API tokens are valid only with the secrets in their records, even if the index contains other entries", async () => {
       const { environment, apiToken, token } = await create();
       const other = await create({}, environment);
       const index = apiTokensKey(environment.number);
@@ -67,7 +67,7 @@ export function apiTokenLayout({ client, redis, isShared }: ContractContext): vo
       ["digest", undefined],
       ["previous", "x"],
       ["previous", "x 1.5"],
-    ])("cannot be read but can be revoked if their %s is %j", async (field, value) => {
+    ])("an API token cannot be read but can be revoked if its %s is %j", async (field, value) => {
       const { environment, apiToken, ref, key } = await create();
       if (value === undefined) await redis().hdel(key, field);
       else await redis().hset(key, field, value);
@@ -78,7 +78,7 @@ export function apiTokenLayout({ client, redis, isShared }: ContractContext): vo
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("have index entries only for valid secrets, and expire in Redis", async () => {
+    it("API tokens have index entries only for valid secrets, and expire in Redis", async () => {
       const { environment, apiToken, key } = await create();
       const update = (expireTime: number | null) => store().update(environment, apiToken.id, { expireTime });
       await update(Date.now() + 600_000);
@@ -93,7 +93,7 @@ export function apiTokenLayout({ client, redis, isShared }: ContractContext): vo
       expect(await entries(environment)).toEqual({});
     });
 
-    it("are not stored in plain text, and their secret contains the number of their environment", async () => {
+    it("the secret of an API token is not stored in plain text, and contains the number of the environment", async () => {
       const { environment, digest, token, key } = await create();
       expect(environmentNumberOf(token)).toBe(environment.number);
       const record = await redis().hgetall(key);
@@ -102,7 +102,7 @@ export function apiTokenLayout({ client, redis, isShared }: ContractContext): vo
       expect(all).not.toContain(token.slice(8, 24));
     });
 
-    it("expire by the store's clock, and their records are then deleted", async () => {
+    it("API tokens expire by the store's clock, and their records are then deleted", async () => {
       const { ref } = await create({ expireTime: Date.now() - 1 }).catch(() => ({
         ref: { number: 1, digest: "" },
       }));
@@ -119,7 +119,7 @@ export function apiTokenLayout({ client, redis, isShared }: ContractContext): vo
       expect(await listed(later.environment)).toEqual([later.apiToken]);
     });
 
-    it("are limited in number per environment, and expired tokens do not count", async () => {
+    it("the number of API tokens per environment is limited, and expired tokens do not count", async () => {
       const { environment, apiToken, key } = await create();
       const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [`gone${i}`, idOf(i)]);
       await redis().hset(apiTokensKey(environment.number), Object.fromEntries(others));
@@ -142,7 +142,7 @@ export function apiTokenLayout({ client, redis, isShared }: ContractContext): vo
       for (const id of ids) await redis().del(apiTokenKey(environment.number, id));
     });
 
-    it("are all revoked with their issuer, even a thousand tokens", async () => {
+    it("API tokens are all revoked with their issuer, even a thousand tokens", async () => {
       const { environment, apiToken, key } = await create({ role: "admin" });
       const record = { ...(await redis().hgetall(key)), issuers: apiToken.id };
       // The embedded store is too slow for a thousand tokens.
@@ -153,7 +153,7 @@ export function apiTokenLayout({ client, redis, isShared }: ContractContext): vo
       expect(await redis().keys(`ug:{${environment.number}}:api-token:*`)).toEqual([]);
     });
 
-    it("store the time of their last use at most once a minute, and not after their revocation", async () => {
+    it("the time of the last use of an API token is stored at most once a minute, and not after the revocation", async () => {
       const { environment, apiToken, ref, key } = await create();
       await store().noteUse(environment, apiToken.id);
       const found = await store().find(ref);

@@ -13,7 +13,7 @@ export function environmentLayout({ client, clients, store, redis }: ContractCon
   const named = (): EnvironmentName => ({ name: newName(), tag: undefined });
 
   describe("environments in Redis", () => {
-    it("have unique numbers, even if two environments have the same first candidate number", async () => {
+    it("environments have unique numbers, even if two environments have the same first candidate number", async () => {
       const name = named();
       const wanted = candidateOf(environmentPath(name), 0);
       const other = { state: "active", path: "another/", create_time: "1" };
@@ -23,7 +23,7 @@ export function environmentLayout({ client, clients, store, redis }: ContractCon
       expect(await redis().hgetall(environmentKey(wanted))).toEqual(other);
     });
 
-    it("are found if their list entry is lost or has another number, and the entry is repaired", async () => {
+    it("an environment is found if its list entry is lost or has another number, and the entry is repaired", async () => {
       const name = named();
       const made = await environments().create(name);
       const { group } = await store().getOrCreate(made, newGroup("a"));
@@ -39,7 +39,7 @@ export function environmentLayout({ client, clients, store, redis }: ContractCon
       expect((await store().resolve(made, group.token)).providedId).toBe("a");
     });
 
-    it("are listed, but list entries without an environment are skipped", async () => {
+    it("environments are listed, but list entries without an environment are skipped", async () => {
       const { name } = named();
       for (const tag of [undefined, "Customer"] as const) await environments().create({ name, tag });
       await redis().zadd(ENVIRONMENTS_KEY, 0, `${name}/Customer 9999999`, 0, `${name}0/ 1`);
@@ -47,7 +47,7 @@ export function environmentLayout({ client, clients, store, redis }: ContractCon
       expect(items.filter((one) => one.name.startsWith(name)).map(({ tag }) => tag)).toEqual([undefined, "Customer"]);
     });
 
-    it("cause an error if their record is lost, and are not created again", async () => {
+    it("an environment causes an error if its record is lost, and is not created again", async () => {
       const name = named();
       const made = await environments().create(name);
       await store().getOrCreate(made, newGroup("a"));
@@ -56,7 +56,7 @@ export function environmentLayout({ client, clients, store, redis }: ContractCon
       await fails(environments().create(name), RecordUnreadable);
     });
 
-    it("are not created twice if the record of a deleted environment with the same name is lost", async () => {
+    it("an environment is not created twice if the record of a deleted environment with the same name is lost", async () => {
       const name = named();
       const former = await environments().create(name);
       await environments().delete(name, true);

@@ -20,12 +20,12 @@ export function eventLayout({ store, client, redis, withGroup, isShared }: Contr
   });
 
   // These tests write to streams. The embedded store keeps events in lists.
-  describe.skipIf(!isShared)("an event", () => {
+  describe.skipIf(!isShared)("events in Redis", () => {
     const trail = () => redisAuditTrail(client(), AUDIT);
     const list = async (environment: Environment) =>
       (await trail().list([{ ...environment, createTime: 0, deleteTime: undefined }], {}, FIRST)).items;
 
-    it("causes an error in the audit trail if it is unreadable", async () => {
+    it("an unreadable event causes an error in the audit trail", async () => {
       const whole = ["a", "x", "n", "x", "r", "root", "m", "x", "i", "x", "f", "x", "q", "x", "p", "x"];
       const withEvent = async (fields: readonly string[]) => {
         const { environment } = await withGroup();
@@ -39,7 +39,7 @@ export function eventLayout({ store, client, redis, withGroup, isShared }: Contr
       expect(await list(await withEvent(whole))).toHaveLength(2);
     });
 
-    it("causes an error in the feed if it is unreadable", async () => {
+    it("an unreadable event causes an error in the feed", async () => {
       const { environment } = await withGroup();
       const ahead = (Date.now() + 60_000) * 1000;
       const { next } = await trail().readEvents(
@@ -52,7 +52,7 @@ export function eventLayout({ store, client, redis, withGroup, isShared }: Contr
       await fails(trail().readEvents(environment, next, 9), RecordUnreadable);
     });
 
-    it("is necessary for every change: if the event cannot be written, the change is not made", async () => {
+    it("no change is made if its event cannot be written", async () => {
       const { environment, group } = await withGroup();
       const tokens = testApiTokens(client());
       const values = { displayName: "x", role: "read", expireTime: undefined } as const;

@@ -23,7 +23,7 @@ const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, FIELD.mappin
  * purpose. The service trusts all clients with write access to Redis, because such clients can change groups anyway.
  */
 export function tamperingLayout(context: ContractContext): void {
-  describe("a damaged record", () => {
+  describe("damaged records", () => {
     fields(context);
     moves(context);
     rotations(context);
@@ -54,7 +54,7 @@ function fields(context: ContractContext): void {
     return { environment, group };
   }
 
-  it.each(FIELDS)("without the field %s causes errors", async (field) => {
+  it.each(FIELDS)("a record without the field %s causes errors", async (field) => {
     const { environment, group } = await damaged((key) => redis().hdel(key, field));
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), DomainError);
@@ -77,7 +77,7 @@ function fields(context: ContractContext): void {
     ...["", "plain", "k1.", "AAAA", "!"].map((value) => [FIELD.token, value] as const),
     ...["", "gone", "__proto__"].map((value) => [FIELD.keyId, value] as const),
     ...["", "x", "!".repeat(22), "A".repeat(22), "A".repeat(43)].map((value) => [FIELD.digest, value] as const),
-  ])("whose field %s is %j causes errors", async (field, value) => {
+  ])("a record whose field %s is %j causes errors", async (field, value) => {
     const { environment, group } = await damaged((key) => redis().hset(key, field, value));
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), RecordUnreadable);
@@ -96,7 +96,7 @@ function moves(context: ContractContext): void {
   it.each([
     ["the token", [FIELD.token]],
     ["the digest of the token", [FIELD.digest]],
-  ])("with %s of another group causes errors", async (_, names) => {
+  ])("a record with %s of another group causes errors", async (_, names) => {
     const { environment, other, a, b } = await twoGroups(context);
     await copy(b, a, names);
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
@@ -108,7 +108,7 @@ function moves(context: ContractContext): void {
   it.each([
     ["with another tag", "Testing"],
     ["without a tag", undefined],
-  ] as const)("with the token of a group from an environment %s causes errors", async (_, tag) => {
+  ] as const)("a record with the token of a group from an environment %s causes errors", async (_, tag) => {
     const { environment, a } = await twoGroups(context);
     const elsewhere = await newEnvironment({ name: environment.name, tag });
     await store().getOrCreate(elsewhere, newGroup("a"));
@@ -117,7 +117,7 @@ function moves(context: ContractContext): void {
     await fails(store().update(environment, "a", {}), RecordUnreadable);
   });
 
-  it("with all fields of another group is read under its own id, but the token resolves to the other group", async () => {
+  it("a record with all fields of another group is read under its own id, but the token resolves to the other group", async () => {
     const { environment, group, other, a, b } = await twoGroups(context);
     await copy(b, a, FIELDS);
     const { group: copied } = await store().getOrCreate(environment, newGroup("a"));
@@ -126,7 +126,7 @@ function moves(context: ContractContext): void {
     await fails(store().resolve(environment, group.token), TokenNotFound);
   });
 
-  it("with an earlier token causes an error", async () => {
+  it("a record with an earlier token causes an error", async () => {
     const { environment, a } = await twoGroups(context);
     const earlier = (await redis().hget(a, FIELD.token)) ?? "";
     await store().rotate(environment, byId("a"));
@@ -138,7 +138,7 @@ function moves(context: ContractContext): void {
 function rotations(context: ContractContext): void {
   const { store, redis } = context;
 
-  it("with a damaged end of a grace period causes an error for the bearer of the old token", async () => {
+  it("a record with a damaged end of a grace period causes an error for the bearer of the old token", async () => {
     const { environment, group, a } = await twoGroups(context);
     await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     expect((await store().resolve(environment, group.token)).providedId).toBe("a");
@@ -146,7 +146,7 @@ function rotations(context: ContractContext): void {
     await fails(store().resolve(environment, group.token), RecordUnreadable);
   });
 
-  it("of a request id with changed data causes an error", async () => {
+  it("a record of a request id with changed data causes an error", async () => {
     const { environment, group } = await twoGroups(context);
     const rotation = byToken(group.token, { requestId: "r" });
     await store().rotate(environment, rotation);

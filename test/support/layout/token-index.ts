@@ -77,7 +77,7 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
       expect(await index(environment)).toEqual([]);
     });
 
-    it("is divided into up to 256 keys, so that no key becomes large", async () => {
+    it("the index of tokens is divided into up to 256 keys, so that no key becomes large", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: many(400) }, (_, i) => `group ${i}`);
       await Promise.all(ids.map((id, worker) => store({ worker }).getOrCreate(environment, newGroup(id))));
@@ -111,7 +111,7 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
       await refused(environment, tokens.a);
     });
 
-    it("is repaired for an imported token if the import is repeated", async () => {
+    it("the index of tokens is repaired for an imported token if the import is repeated", async () => {
       const environment = await newEnvironment();
       const given = imported("a");
       const token = given.token ?? "";

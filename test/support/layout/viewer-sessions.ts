@@ -10,7 +10,7 @@ import { AUDIT, BY, testEnvironments } from "../stores.ts";
 
 export function viewerSessionLayout({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("viewer sessions in Redis", () => {
-    it("can be revoked for a limited number of single viewers, and old revocations do not count toward the limit", async () => {
+    it("viewer sessions can be revoked for a limited number of single viewers, and old revocations do not count toward the limit", async () => {
       const { environment } = await withGroup();
       const { viewer } = await store().sessionSubject(environment, { by: "id", providedId: "a" });
       const ended = revokedSessionsKey(environment.number, viewer.teamId);
@@ -39,7 +39,7 @@ export function viewerSessionLayout({ store, admin, client, redis, withGroup }: 
     const created = () => environments().create({ name: newName(), tag: undefined });
     const keysWith = () => redisSigningKeys({ client: client(), cipher: new TokenCipher(RING), audit: AUDIT });
 
-    it("cannot be decrypted if they were moved to another environment, id or public key", async () => {
+    it("a signing key cannot be decrypted if it was moved to another environment, id or public key", async () => {
       const [one, other] = [await created(), await created()];
       const [key, decoy] = [await newSigningKey(), await newSigningKey()];
       await keysWith().replace(one, [key], { was: "", by: BY });

@@ -23,8 +23,8 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
     return { environment, id, other, secret, claim, key, secrets: (await redis().hget(key, "secrets")) ?? "" };
   };
 
-  describe("the secrets of a webhook in Redis", () => {
-    it("sign no message after the end of their grace period", async () => {
+  describe("webhook secrets in Redis", () => {
+    it("old secrets of a webhook sign no message after the end of their grace period", async () => {
       const { environment, id, claim, key } = await create();
       const { secret } = await webhooks().rotateSecret(environment, id, BY);
       const stored = (await redis().hget(key, "secrets")) ?? "";
@@ -34,7 +34,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       expect(target?.webhook.previousSecretExpireTime).toBeUndefined();
     });
 
-    it("are encrypted, and cannot be decrypted for another webhook", async () => {
+    it("the secrets of a webhook are encrypted, and cannot be decrypted for another webhook", async () => {
       const { environment, id, other, secret, secrets } = await create();
       const text = JSON.stringify(await contents(redis(), environment));
       expect(text).toContain(id);
@@ -43,7 +43,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       expect((await webhooks().beginTest(environment, other.id)).secrets).toEqual([]);
     });
 
-    it("put the webhook in the state `secret_unreadable` if they cannot be decrypted, until its secret is rotated", async () => {
+    it("a webhook is in the state `secret_unreadable` if its secrets cannot be decrypted, until its secret is rotated", async () => {
       const { environment, id, claim, key, secrets } = await create();
       const states = async () => {
         const listed = (await webhooks().list(environment)).find((each) => each.id === id);

@@ -17,8 +17,8 @@ import { reported } from "../contract/imports.ts";
 import { keysOf } from "../stored-state.ts";
 
 export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractContext): void {
-  describe("a key of another type", () => {
-    it("instead of a group's record causes errors, and is not changed", async () => {
+  describe("keys of another type", () => {
+    it("a key of another type instead of a group's record causes errors, and is not changed", async () => {
       const environment = await newEnvironment();
       const { group: key } = keysOf(environment, "a");
       await redis().set(key, "x");
@@ -38,7 +38,7 @@ export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractCont
       expect(Object.keys(await contents(redis(), environment))).toHaveLength(2);
     });
 
-    it("instead of the token index causes errors, and no call changes any data", async () => {
+    it("a key of another type instead of the token index causes errors, and no call changes any data", async () => {
       const { environment, group } = await withGroup();
       const { number } = environment;
       for (let i = 0; i < 256; i++) {
@@ -59,7 +59,7 @@ export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractCont
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("instead of the list of ids causes errors, and no call changes any data", async () => {
+    it("a key of another type instead of the list of ids causes errors, and no call changes any data", async () => {
       const environment = await newEnvironment();
       await redis().set(`${keysOf(environment, "a").prefix}ids`, "x");
       const before = await contents(redis(), environment);
@@ -70,7 +70,7 @@ export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractCont
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("instead of a request id's record causes an error", async () => {
+    it("a key of another type instead of a request id's record causes an error", async () => {
       const { environment, group } = await withGroup();
       const { prefix } = keysOf(environment, "a");
       await redis().set(`${prefix}request:${digest("r1")}`, "x");
