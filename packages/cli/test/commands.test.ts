@@ -353,7 +353,7 @@ describe("ugs", () => {
     expect((await admin("group get acme")).code).toBe(3);
   });
 
-  it("stops at Ctrl-C while it waits for a token on standard input", async () => {
+  it("ugs stops at Ctrl-C while it waits for a token on standard input", async () => {
     const controller = new AbortController();
     const waiting = root("viewer resolve", { isInputOpen: true, interrupt: controller.signal });
     controller.abort();

@@ -153,7 +153,7 @@ describe("ugs ping --local", () => {
 });
 
 describe("ugs without a service", () => {
-  it("reports why it cannot reach the service: connection refused, unknown host, timeout, not HTTP, another service", async () => {
+  it("ugs reports why it cannot reach the service: connection refused, unknown host, timeout, not HTTP, another service", async () => {
     const silent = createTcpServer(() => {});
     const gibberish = createTcpServer((socket) => void socket.on("error", () => {}).end("220 ready\r\n"));
     const page = createServer(

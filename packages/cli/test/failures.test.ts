@@ -70,8 +70,8 @@ const later = (reason: string) => {
 const ofProxy = () => new ConnectError("HTTP 504", Code.Unavailable);
 const notMade = () => failing(Code.Unavailable, "STORE_UNAVAILABLE", "not_made");
 
-describe("a failed call", () => {
-  it("is retried if it only reads, if it changed nothing, or if it has a request id", async () => {
+describe("failed calls", () => {
+  it("a failed call is retried if it only reads, if it changed nothing, or if it has a request id", async () => {
     const cases: [args: string, failures: (ConnectError | "break")[]][] = [
       ["group list", [unknown(), "break"]],
       ["group update g --name x", [notMade(), notMade()]],
@@ -87,7 +87,7 @@ describe("a failed call", () => {
     await Promise.all(runs);
   });
 
-  it("is not reported as 'nothing was changed' if an earlier attempt may have made the change", async () => {
+  it("a call is not reported as 'nothing was changed' if an earlier attempt may have made the change", async () => {
     for (const first of [unknown(), "break" as const]) {
       const { run } = await newFailing([first, ...Array.from({ length: 99 }, notMade)]);
       const { code, stderr, calls } = await run("group rotate g --timeout 2s");
@@ -97,7 +97,7 @@ describe("a failed call", () => {
     }
   });
 
-  it("that may have made a change is not retried without a request id, and is reported as a possible change", async () => {
+  it("a call that may have made a change is not retried without a request id, and is reported as a possible change", async () => {
     for (const args of ["group update g --name x", "group delete g --yes", "env delete e --yes"]) {
       for (const failure of [unknown(), ofProxy(), "break" as const]) {
         const { run } = await newFailing([failure]);
@@ -121,7 +121,7 @@ describe("a failed call", () => {
     });
   });
 
-  it("is reported as a possible change after an unexpected error of the service, unless the call only reads", async () => {
+  it("a call is reported as a possible change after an unexpected error of the service, unless the call only reads", async () => {
     const internal = () => failing(Code.Internal, "INTERNAL");
     const { run } = await newFailing([internal(), internal()]);
     expect(await run("group delete g --yes")).toMatchObject({
@@ -131,21 +131,21 @@ describe("a failed call", () => {
     expect((await run("group list")).stderr).not.toContain("may have been made");
   });
 
-  it("that too few replicas confirmed is reported as made, not as a possible change", async () => {
+  it("a change that too few replicas confirmed is reported as made, not as a possible change", async () => {
     const { run } = await newFailing([failing(Code.Unavailable, "TOO_FEW_REPLICAS", "unknown")]);
     const { stderr } = await run("group delete g --yes");
     expect(stderr).toContain("the change was made");
     expect(stderr).not.toContain("may have been made");
   });
 
-  it("that the service refused is reported without --request-id", async () => {
+  it("a call that the service refused is reported without --request-id", async () => {
     const { run } = await newFailing([failing(Code.ResourceExhausted, "RATE_LIMITED")]);
     const { code, stderr } = await run("group rotate g");
     expect([code, stderr]).toEqual([6, expect.stringContaining("try again later; nothing was done")]);
     expect(stderr).not.toContain("--request-id");
   });
 
-  it("that the user interrupts is reported as a possible change, unless the call only reads", async () => {
+  it("a call that the user interrupts is reported as a possible change, unless the call only reads", async () => {
     const silent = createServer(() => {});
     const env = { UGS_URL: await newListener(silent), UGS_TOKEN: "a-token" };
     for (const [args, words] of [
@@ -160,14 +160,14 @@ describe("a failed call", () => {
     }
   });
 
-  it("that only reads is not reported as a possible change", async () => {
+  it("a failed call that only reads is not reported as a possible change", async () => {
     const { run } = await newFailing(["break", "break", "break", "break"]);
     const { code, stderr } = await run("group list");
     expect([code, stderr]).toEqual([6, expect.stringContaining("closed the connection")]);
     expect(stderr).not.toContain("may have been made");
   });
 
-  it("that may have made a change is reported with its --request-id, for a safe repetition", async () => {
+  it("a call that may have made a change is reported with its --request-id, for a safe repetition", async () => {
     const { run, requestIds } = await newFailing(Array.from({ length: 8 }, unknown));
     const { code, stderr } = await run("group rotate g");
     expect([code, stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
@@ -175,7 +175,7 @@ describe("a failed call", () => {
     expect([revoked.code, revoked.stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
   });
 
-  it("is reported with only the hint to try again if the service changed nothing", async () => {
+  it("a call that changed nothing is reported with only the hint to try again", async () => {
     for (const args of ["group rotate g", "group revoke g --yes"]) {
       const { run } = await newFailing(Array.from({ length: 4 }, notMade));
       const { code, stderr } = await run(args);
@@ -184,14 +184,14 @@ describe("a failed call", () => {
     }
   });
 
-  it("that only reads is reported without the words 'nothing was changed'", async () => {
+  it("a failed call that only reads is reported without the words 'nothing was changed'", async () => {
     const { run } = await newFailing(Array.from({ length: 4 }, notMade));
     const { code, stderr } = await run("group list");
     expect([code, stderr]).toEqual([6, expect.stringContaining("  try again\n")]);
     expect(stderr).not.toContain("nothing was changed");
   });
 
-  it("is reported with its request id, and with a hint for its reason", async () => {
+  it("a failed call is reported with its request id, and with a hint for its reason", async () => {
     const { run } = await newFailing(Array.from({ length: 4 }, notMade));
     expect(await run("group delete g --yes")).toMatchObject({
       code: 6,

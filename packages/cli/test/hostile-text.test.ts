@@ -17,7 +17,7 @@ const withoutProgress = (text: string) => text.replaceAll(/\r(?!\n)/g, "");
 
 const GROUPS = "groups.jsonl";
 
-describe("a text that a terminal would execute or hide", () => {
+describe("texts that a terminal would execute or hide", () => {
   const server = sharedServer();
 
   /** Creates an environment with a group whose texts are hostile, and a folder with `groups.jsonl`. */
@@ -61,7 +61,7 @@ describe("a text that a terminal would execute or hide", () => {
     (args) => [printable(args.join(" ")), args] as const,
   );
 
-  it.each(TITLED)("is escaped by ugs %s on a terminal", async (_, args) => {
+  it.each(TITLED)("a hostile text is escaped by ugs %s on a terminal", async (_, args) => {
     const { run } = await newPlace();
     const { stdout, stderr } = await run(args, { columns: 80, keys: "" });
     expect(stdout).not.toMatch(RAW);
@@ -69,7 +69,7 @@ describe("a text that a terminal would execute or hide", () => {
     expect(stdout + stderr).not.toBe("");
   });
 
-  it("is exported unchanged to a pipe and to a file", async () => {
+  it("a hostile text is exported unchanged to a pipe and to a file", async () => {
     const { run, folder } = await newPlace();
     const [jsonl, csv] = [await run(["export"]), await run(["export", "--format", "csv"])];
     const [, line = ""] = linesIn(jsonl.stdout);
@@ -81,7 +81,7 @@ describe("a text that a terminal would execute or hide", () => {
     expect(readFileSync(file, "utf8")).toContain(`one,"${HOSTILE}",`);
   });
 
-  it("is escaped by the built ugs on a pseudo-terminal", async () => {
+  it("a hostile text is escaped by the built ugs on a pseudo-terminal", async () => {
     const { env } = await newPlace();
     const session = newTerminal(`${UGS} export - --format csv`, { env: { ...env, XDG_CONFIG_HOME: newFolder() } });
     expect(await session.exited()).toBe(0);

@@ -75,7 +75,7 @@ describe("ugs import", () => {
     expect(callsOf(gate, missing)).toHaveLength(1);
   });
 
-  it("leaves no state file if it imports no group, and warns if the input has no groups", async () => {
+  it("ugs import leaves no state file if it imports no group, and warns if the input has no groups", async () => {
     const { folder, run } = await newPlace(server);
     const file = await fileOf(folder, [{ provided_id: "a", token: "foreign.token" }]);
     expect((await run(["import", file])).code).toBe(2);

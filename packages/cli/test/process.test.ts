@@ -33,7 +33,7 @@ describe("the built ugs", () => {
     return runProgram(["bash", "--norc", "-c", functions + command], { env: env() });
   }
 
-  it("exits with 0 and without a message when the reader of its output closes the pipe", async () => {
+  it("ugs exits with 0 and without a message when the reader of its output closes the pipe", async () => {
     const { code, stdout, stderr } = await bash("ugs group list | head -n 2");
     expect(stdout.split("\n")).toHaveLength(3);
     expect([code, stderr]).toEqual([0, ""]);
@@ -41,7 +41,7 @@ describe("the built ugs", () => {
     expect(linesIn(whole.stdout)).toHaveLength(301);
   });
 
-  it("explains what to do if it cannot write a new token to standard output", async () => {
+  it("ugs explains what to do if it cannot write a new token to standard output", async () => {
     const { code, stderr } = await bash("ugs token create --role read --name lost > /dev/full");
     expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*is lost\n {2}run: ugs token rotate \w+/)]);
     // The group exists, so no token is lost: `group create` shows the token again.

@@ -71,7 +71,7 @@ describe("ugs group revoke for many groups", () => {
     );
   });
 
-  it("with --prefix and --grace, keeps the old tokens valid; a later run without --grace revokes the old tokens", async () => {
+  it("ugs group revoke with --prefix and --grace keeps the old tokens valid; a later run without --grace revokes the old tokens", async () => {
     const place = await newPlace(server, GROUPS.slice(0, 12));
     const { run } = place;
     const original = await tokensOf(place);

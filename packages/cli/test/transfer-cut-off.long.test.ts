@@ -17,7 +17,7 @@ const INTERRUPTED = /^(\w+ported .*\n)*run the same command again to continue\nu
 describe("a running ugs export", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  it("is continued by the next run after SIGKILL; if the .part file is missing, the next run explains what to do", async () => {
+  it("the next run continues an export after SIGKILL; if the .part file is missing, the next run explains what to do", async () => {
     const { gate, folder, run, start } = await newPlace(server, GROUPS);
     const [file, whole] = [join(folder, "out.jsonl"), join(folder, "whole.jsonl")];
     expect((await run(["export", whole, "--include-tokens"])).code).toBe(0);
@@ -166,7 +166,7 @@ describe("a running ugs import", () => {
     expect((await run(["import", file, "--verify"])).code).toBe(0);
   });
 
-  it("shows its progress in one line of the terminal, and clears the line at the end", async () => {
+  it("an import shows its progress in one line of the terminal, and clears the line at the end", async () => {
     const { gate, env, folder } = await newPlace(server);
     const file = await fileOf(folder, GROUPS);
     gate.before = async ({ rpc }) => {

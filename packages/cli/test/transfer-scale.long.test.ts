@@ -59,8 +59,8 @@ function recordsOf(state: string): number {
   return existsSync(state) ? (JSON.parse(readFileSync(state, "utf8")) as { records: number }).records : 0;
 }
 
-describeWithRedis("many groups", () => {
-  it("are all imported although the import is killed several times, and exports contain the same groups", {
+describeWithRedis("import and export of many groups", () => {
+  it("all groups are imported although the import is killed several times, and exports contain the same groups", {
     timeout: 1_200_000,
   }, async () => {
     const redis = await newRedis();

@@ -71,8 +71,8 @@ const HOSTILE: readonly Row[] = [
   },
 ];
 
-describe.each(["jsonl", "csv"])("ugs export and import in %s", (format) => {
-  it("change no byte of a group", async () => {
+describe.each(["jsonl", "csv"])("transfers in %s", (format) => {
+  it("export and import change no byte of a group", async () => {
     const { folder, run, counts } = await newPlace(server);
     const { environment: copy, ...other } = await newPlace(server);
     const first = join(folder, "first.jsonl");
@@ -102,8 +102,8 @@ describe.each(["jsonl", "csv"])("ugs export and import in %s", (format) => {
   });
 });
 
-describe.each(["jsonl", "csv"])("ugs export and import of suspended groups in %s", (format) => {
-  it("copy the suspensions to another environment, and report groups that stay suspended", async () => {
+describe.each(["jsonl", "csv"])("transfers of suspended groups in %s", (format) => {
+  it("export and import copy the suspensions to another environment, and report groups that stay suspended", async () => {
     const { environment, folder, run, counts } = await newPlace(server);
     const { environment: copy, ...other } = await newPlace(server);
     const rows = [
@@ -137,7 +137,7 @@ describe.each(["jsonl", "csv"])("ugs export and import of suspended groups in %s
     expect((await copied("dark"))?.suspension).toEqual(userGroup?.suspension);
   });
 
-  it("reject groups with an invalid expiry time or suspension, and import the other groups", async () => {
+  it("ugs import rejects groups with an invalid expiry time or suspension, and imports the other groups", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "groups.jsonl");
     const rows = [

@@ -59,7 +59,7 @@ describe("patiently", () => {
     expect(calls).toBe(1);
   });
 
-  it("ends its pause as soon as the signal aborts", async () => {
+  it("`patiently` ends its pause as soon as the signal aborts", async () => {
     const controller = new AbortController();
     const interrupted = new Interrupted();
     const onPause = () => controller.abort(interrupted);
