@@ -58,12 +58,12 @@ describe.skipIf(programs === "")("the client in Python", () => {
     await run("diff", ["--recursive", "--exclude=__pycache__", join(ROOT, path), join(made, path)]);
   });
 
-  it("passes its Python tests", async () => {
+  it("the Python client passes its Python tests", async () => {
     const args = ["-W", "error", "-m", "unittest", "discover", "--start-directory", join(PACKAGE, "test")];
     await run(python, args, { cwd: folder, env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1" } });
   });
 
-  it.each(RUNTIMES)("runs the program of its README, with a service on %s", async (runtime) => {
+  it.each(RUNTIMES)("the Python client runs the program of its README, with a service on %s", async (runtime) => {
     const server = await newServer({ runtime });
     const issuer = `${server.url}/e/${server.environment}/Customer`;
     const program = readme
@@ -83,7 +83,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     ]);
   });
 
-  it("runs the back end of its README, which creates and verifies viewer sessions", async () => {
+  it("the Python client runs the back end of its README, which creates and verifies viewer sessions", async () => {
     const server = await newServer();
     const port = await freePort();
     const [code = ""] = blocks("py").filter((block) => block.includes("make_server("));

@@ -113,7 +113,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     expect(requests).toBe(2);
   });
 
-  it("is 'stale' after a failed renewal, retries with growing pauses, and is 'failed' when the session expires", async () => {
+  it("a session source is 'stale' after a failed renewal, retries with growing pauses, and is 'failed' when the session expires", async () => {
     await run("start", "stale");
     await reported("ready");
     answer = status(503);

@@ -71,7 +71,7 @@ describeWithRedis("watchEvents", () => {
     };
   };
 
-  it("continues after the service was killed and restarted, and ends when its signal is aborted", async () => {
+  it("watchEvents continues after the service was killed and restarted, and ends when its signal is aborted", async () => {
     const { server, newWorker, admin, environment, importGroup } = await open();
     const retried: ConnectError[] = [];
     const stream = collect(admin, { environment, start: Start.NOW }, { onRetry: (failure) => retried.push(failure) });

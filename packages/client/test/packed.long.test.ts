@@ -172,7 +172,7 @@ describe("the package, installed", () => {
       });
 
     it.each(["server.mjs", "fastify.mjs"])(
-      "with the back end %s, shows the viewer and the properties, and receives no token",
+      "the page with the back end %s shows the viewer and the properties, and receives no token",
       async (file) => {
         const { url } = await startHost(file);
         const { page, answers } = await openPage(url);

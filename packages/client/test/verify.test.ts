@@ -41,7 +41,7 @@ const refusalOf = async (session: string, options: VerifyOptions) => {
   return (error as ViewerSessionError).refusal;
 };
 
-describe("viewer sessions", () => {
+describe("verification of viewer sessions", () => {
   const server = sharedServer();
   const client = forSuite(
     () => createUserGroupServiceClient({ url: server.url, token: server.tokens.customer }),
@@ -74,7 +74,7 @@ describe("viewer sessions", () => {
     return `${text}.${sign("sha256", Buffer.from(text), { key, dsaEncoding: "ieee-p1363" }).toString("base64url")}`;
   };
 
-  it("are accepted, and verification returns the claims of the request", async () => {
+  it("a valid session is accepted, and verification returns the claims of the request", async () => {
     const verified = await verifyViewerSession(session, options);
     const { id: jti, createTime, expireTime, teamId, ...rest } = verified;
     expect(rest).toEqual({
@@ -91,13 +91,13 @@ describe("viewer sessions", () => {
     expect(expireTime.getTime() - createTime.getTime()).toBe(600_000);
   });
 
-  it("are accepted from each of several issuers, and rejected from any other issuer", async () => {
+  it("a session is accepted if its issuer is one of several issuers, and rejected if its issuer is any other issuer", async () => {
     const others = [`${server.url}/e/other/Customer`, `${server.url}/e/${server.environment}/Testing`];
     await verifyViewerSession(session, { ...options, issuer: [...others, options.issuer as string] });
     expect(await refusalOf(session, { ...options, issuer: others })).toBe("wrong-issuer");
   });
 
-  it("are rejected if they are malformed, or have another audience, key or algorithm", async () => {
+  it("a session is rejected if it is malformed, or has another audience, key or algorithm", async () => {
     expect(await refusalOf(session, { ...options, audience: "others" })).toBe("wrong-audience");
     expect(await refusalOf(`${session.slice(0, -8)}AAAAAAAA`, options)).toBe("wrong-signature");
     const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
@@ -110,7 +110,7 @@ describe("viewer sessions", () => {
     expect(await refusalOf(undefined as unknown as string, options)).toBe("malformed");
   });
 
-  it("are accepted with clock differences of up to five seconds", async () => {
+  it("a session is accepted with clock differences of up to five seconds", async () => {
     const { createTime, expireTime } = await verifyViewerSession(session, options);
     vi.useFakeTimers({ toFake: ["Date"] });
     vi.setSystemTime(expireTime.getTime() + 4000);
@@ -123,7 +123,7 @@ describe("viewer sessions", () => {
     expect(await refusalOf(session, options)).toBe("too-early");
   });
 
-  it("are verified with keys from keysUrl, and the keys are read only once", async () => {
+  it("sessions are verified with keys from keysUrl, and the keys are read only once", async () => {
     let reads = 0;
     const between = createServer(async (req, res) => {
       reads += 1;
@@ -135,7 +135,7 @@ describe("viewer sessions", () => {
     expect(reads).toBe(1);
   });
 
-  it("cause a SessionKeysError if the keys cannot be read", async () => {
+  it("verification fails with a SessionKeysError if the keys cannot be read", async () => {
     const broken = createServer((req, res) => {
       const [, status] = /^\/(\d{3})$/.exec(req.url ?? "") ?? [];
       if (status !== undefined) res.writeHead(Number(status)).end();
@@ -153,7 +153,7 @@ describe("viewer sessions", () => {
     }
   });
 
-  it("cause at most one read of the keys per second if the issuer fails, and are accepted if the keys are cached", async () => {
+  it("a failing issuer causes at most one read of the keys per second, and sessions with cached keys are accepted", async () => {
     const { pathname } = new URL(`${options.issuer}/.well-known/jwks.json`);
     let isAway = true;
     let reads = 0;
@@ -180,7 +180,7 @@ describe("viewer sessions", () => {
     expect(reads).toBe(3);
   });
 
-  it("are accepted within a second after their key is published, and the keys are read at most once a second", async () => {
+  it("a session is accepted within a second after its key is published, and the keys are read at most once a second", async () => {
     const [first, second] = [newKey("1"), newKey("2")];
     let published = [first];
     let reads = 0;
@@ -204,7 +204,7 @@ describe("viewer sessions", () => {
     expect(reads).toBe(2);
   });
 
-  it("cause a SessionKeysError after timeoutMs if the issuer is slow, and are accepted at once if the key is cached", async () => {
+  it("a slow issuer causes a SessionKeysError after timeoutMs, and sessions with cached keys are accepted at once", async () => {
     const { privateKey, jwk } = newKey("1");
     let isDripping = false;
     const keys = createServer((_, res) => {
@@ -231,7 +231,7 @@ describe("viewer sessions", () => {
     expect(await waiting).toBeInstanceOf(SessionKeysError);
   });
 
-  it("cause an error if the response with the keys is endless", async () => {
+  it("an endless response with the keys causes an error", async () => {
     const endless = createServer((_, res) => {
       const write = () => {
         while (!res.destroyed && res.write(" ".repeat(65_536)));
@@ -247,7 +247,7 @@ describe("viewer sessions", () => {
     await expect(checked).rejects.toThrow("more than 1048576 bytes");
   });
 
-  it("are rejected with errors that contain the actual and the expected issuer, audience and time", async () => {
+  it("the error for a rejected session contains the actual and the expected issuer, audience and time", async () => {
     const issuer = options.issuer as string;
     const slashed = issuer.replace("/e/", "//e/");
     const why = (given: unknown, wrong: Partial<VerifyOptions> = {}) =>
@@ -263,7 +263,7 @@ describe("viewer sessions", () => {
     expect(await why(session)).toContain("120 s");
   });
 
-  it("are rejected if the options contain no issuer or no audience", async () => {
+  it("every session is rejected if the options contain no issuer or no audience", async () => {
     for (const wrong of [
       { issuer: "" },
       { issuer: [] },
