@@ -6,8 +6,8 @@ import { formatField, parseField } from "./input.ts";
 const mapping = fieldOf(UpdateUserGroupRequestSchema, "mapping");
 const properties = fieldOf(UpdateUserGroupRequestSchema, "properties");
 
-describe("a map", () => {
-  it("is formatted as KEY=VALUE lines, and the lines are parsed to the same map", () => {
+describe("maps", () => {
+  it("a map is formatted as KEY=VALUE lines, and the lines are parsed to the same map", () => {
     const value = { sales: "warehouse=eu", billing: "pg" };
     const text = formatField(mapping, value);
     expect(text).toBe("sales=warehouse=eu\nbilling=pg");
@@ -21,7 +21,7 @@ describe("a map", () => {
     { sales: " warehouse" },
     { " ": "" },
     { '{"a': '"}' },
-  ])("is parsed to the same map after formatting, even if KEY=VALUE lines would be ambiguous: %j", (value) => {
+  ])("a map is parsed to the same map after formatting, even if KEY=VALUE lines would be ambiguous: %j", (value) => {
     expect(parseField(mapping, formatField(mapping, value))).toEqual(value);
   });
 
@@ -31,20 +31,20 @@ describe("a map", () => {
     ["a=1\nsales", "Line 2"],
     ["=source", "Line 1"],
     ["a=1\n\na=2", "Line 3"],
-  ])("is rejected with an error that names the invalid line or value: %j", (text, words) => {
+  ])("an invalid map is rejected with an error that names the invalid line or value: %j", (text, words) => {
     expect(() => parseField(mapping, text)).toThrow(words);
   });
 });
 
-describe("an object", () => {
-  it("is formatted as JSON, and the JSON is parsed to the same object", () => {
+describe("objects", () => {
+  it("an object is formatted as JSON, and the JSON is parsed to the same object", () => {
     const value = { plan: "gold", seats: 3, nested: { list: [1, null, "x"] } };
     expect(parseField(properties, formatField(properties, value))).toEqual(value);
     expect(parseField(properties, " \n")).toBeUndefined();
     expect(formatField(properties, undefined)).toBe("");
   });
 
-  it.each(["{", "[1]", "null", '"text"', "{'a': 1}"])("is rejected if the text is not a JSON object: %s", (text) => {
+  it.each(["{", "[1]", "null", '"text"', "{'a': 1}"])("a text that is not a JSON object is rejected: %s", (text) => {
     expect(() => parseField(properties, text)).toThrow("properties");
   });
 });

@@ -26,14 +26,14 @@ function sample(i: number, given: { calls?: number; errors?: { [reason: string]:
   });
 }
 
-describe("the lines of a chart", () => {
+describe("chart lines", () => {
   const samples = [
     sample(1, { calls: 20, errors: { A: 10, B: 1 }, p99: 4 }),
     sample(2, {}),
     sample(3, { calls: 5, errors: { B: 20 }, p99: 12.5 }),
   ];
 
-  it("show rates per second, or durations with gaps for missing values; each error reason has its own line", () => {
+  it("lines show rates per second, or durations with gaps for missing values; each error reason has its own line", () => {
     expect(rateLine("calls", samples, ({ calls }) => calls).values).toEqual([2, 0, 0.5]);
     expect(durationLine("p99", samples, ({ p99 }) => p99).values).toEqual([4, null, 12.5]);
     expect(linesByName(samples, ({ errors }) => errors)).toEqual([
@@ -43,7 +43,7 @@ describe("the lines of a chart", () => {
     expect(linesByName(samples, () => undefined)).toEqual([]);
   });
 
-  it("are at most six: if there are more names, the last line is the sum of the rarest names", () => {
+  it("a chart has at most six lines: if there are more names, the last line is the sum of the rarest names", () => {
     const errors = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`R${i}`, 90 - i * 10]));
     const lines = linesByName([sample(1, { errors })], (each) => each.errors);
     expect(lines.map(({ name }) => name)).toEqual(["R0", "R1", "R2", "R3", "R4", "4 others"]);
@@ -52,7 +52,7 @@ describe("the lines of a chart", () => {
     expect(linesByName([sample(1, { errors: six })], (each) => each.errors)).toHaveLength(6);
   });
 
-  it("are summarized by minutesOf as the mean of each minute, with the latest minute first", () => {
+  it("minutesOf summarizes lines as the mean of each minute, with the latest minute first", () => {
     const many = Array.from({ length: 8 }, (_, i) => sample(i + 1, { calls: i < 6 ? 60 : 120 }));
     const lines = [rateLine("calls", many, ({ calls }) => calls), durationLine("p99", many, ({ p99 }) => p99)];
     const minutes = minutesOf(many.map(endOf), lines);
