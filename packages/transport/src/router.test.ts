@@ -178,7 +178,7 @@ describe("an endpoint", () => {
       ["x", "no-store", undefined],
       ["x", "max-age=60", "accept-encoding"],
       ["x".repeat(50), "no-store", "accept-encoding"],
-    ])("for the response %j with Cache-Control %s, sets Vary to %s", async (body, cached, vary) => {
+    ])("an endpoint with the response %j and Cache-Control %s sets Vary to %s", async (body, cached, vary) => {
       const answering: EndpointMethod = {
         compressMinBytes: 10,
         serve: async () => ({ status: 200, headers: { "cache-control": cached }, body }),
@@ -216,7 +216,7 @@ describe("an endpoint", () => {
     });
   });
 
-  it("responds with an error if its method throws", async () => {
+  it("an endpoint responds with an error if its method throws", async () => {
     const failing: Endpoint = { methods: new Map([["PUT", { serve: () => Promise.reject(new Error("inner")) }]]) };
     const { route } = routerWith({ endpoints: new Map([["/fails", failing]]) });
     const { status, body } = await (await route("", "/fails", "PUT")).serve(request("", "/fails"));
@@ -283,13 +283,13 @@ describe("the limit on calls in flight", () => {
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
 
-  it("does not apply to open methods", async () => {
+  it("the limit does not apply to open methods", async () => {
     const { route } = limited(0, { isOpen: () => true });
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
 });
 
-describe("a refusal", () => {
+describe("refusals", () => {
   const heard: [Refusal, string | undefined][] = [];
   const options: Partial<RouterOptions> = {
     readMaxBytes: 100,
@@ -313,13 +313,13 @@ describe("a refusal", () => {
     ["not-found", "", "/nowhere", "POST", {}],
     ["not-found", "", "/a.B/C", "POST", {}],
     ["malformed-http", "", "/caf\u00e9", "POST", {}],
-  ])("is passed to onRefused with its kind: %s", async (kind, body, path, httpMethod, fields) => {
+  ])("a refusal is passed to onRefused with its kind: %s", async (kind, body, path, httpMethod, fields) => {
     const { message, heard } = await refusal(body, path, httpMethod);
     expect([message, heard?.[0]]).toEqual([kind, expect.objectContaining({ kind, ...fields })]);
     if (path === PATH) expect(heard?.[1]).toBe("Say");
   });
 
-  it("of a missing RPC has HTTP status 404 for Connect, and 200 for gRPC and gRPC-Web", async () => {
+  it("the refusal of a missing RPC has HTTP status 404 for Connect, and 200 for gRPC and gRPC-Web", async () => {
     const { router } = routerWith(options);
     const answers: (readonly [string, number])[] = [];
     for (const type of ["application/json", "application/connect+json", "application/grpc", "application/grpc-web"]) {
@@ -335,7 +335,7 @@ describe("a refusal", () => {
     ]);
   });
 
-  it("of a stream contains the metadata of the error once", async () => {
+  it("the refusal of a stream contains the metadata of the error once", async () => {
     const error = new ConnectError("no", Code.PermissionDenied, { "x-why": "because" });
     const router = new Router({
       routes: ({ rpc }) => rpc(TalkService.method.watch, async function* () {}),
@@ -350,14 +350,14 @@ describe("a refusal", () => {
     expect(textOf(body)).not.toContain("because, because");
   });
 
-  it("is readable by pages from other origins", () => {
+  it("a refusal is readable by pages from other origins", () => {
     const cors = { origins: "*", requestHeaders: [], responseHeaders: [] } as const;
     const { router } = routerWith({ ...options, cors });
     const response = router.refuse({ kind: "too-many-streams" }, { origin: "https://a.example" });
     expect(response.headers["access-control-allow-origin"]).toBe("*");
   });
 
-  it("of a request that is not a call contains only a status by default", async () => {
+  it("the refusal of a request that is not a call contains only a status by default", async () => {
     const { router } = routerWith();
     const found = router.find({ ...request("", "/nowhere", {}), httpMethod: "GET" }) as Route;
     expect(await found.serve(request("", "/nowhere"))).toEqual({ status: 404, headers: {}, body: "" });

@@ -64,7 +64,7 @@ it("answers a call on an open connection before it serves the last of many new c
   server.destroy();
 });
 
-it("at the limit of connections, closes an idle HTTP/2 connection, but no connection with an open stream", async () => {
+it("a server at the limit of connections closes an idle HTTP/2 connection, but no connection with an open stream", async () => {
   const server = await serveNode(
     {
       routes: ({ service }) =>
@@ -170,7 +170,7 @@ describe("the body of a request to an endpoint", () => {
   });
 });
 
-describe("a failed response", () => {
+describe("failed responses", () => {
   const failed = { status: 200, headers: { upgrade: "not in HTTP/2", "x-bad": "a\r\nb" }, body: "" };
   const endpoints = new Map<string, Endpoint>([
     ["/header", { methods: new Map([["POST", { serve: async () => failed }]]) }],
@@ -206,7 +206,7 @@ describe("a failed response", () => {
     ["/header", "application/json", expect.stringContaining('"upgrade"')],
     ["/error", "application/json", "no error response"],
     [SAY, "application/grpc+json", expect.stringContaining('"connection"')],
-  ])("to %s resets the stream, and its error reaches onError", async (path, type, message) => {
+  ])("a failed response to %s resets the stream, and its error reaches onError", async (path, type, message) => {
     const session = connectHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": path, "content-type": type });
     stream.on("error", () => {}).resume();
@@ -220,15 +220,18 @@ describe("a failed response", () => {
     ["no host", "GET / HTTP/1.1\r\n\r\n"],
     ["an unknown expectation", "GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n"],
     ["invalid HTTP", "what\r\n\r\n"],
-  ])("to a request with %s closes the HTTP/1.1 connection, and its error reaches onError", async (_what, text) => {
-    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
-    socket.on("error", () => {}).resume();
-    socket.write(text);
-    await new Promise((resolve) => socket.once("close", resolve));
-    expect([socket.bytesRead, errors]).toEqual([0, ["no error response"]]);
-  });
+  ])(
+    "a failed response to a request with %s closes the HTTP/1.1 connection, and its error reaches onError",
+    async (_what, text) => {
+      const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+      socket.on("error", () => {}).resume();
+      socket.write(text);
+      await new Promise((resolve) => socket.once("close", resolve));
+      expect([socket.bytesRead, errors]).toEqual([0, ["no error response"]]);
+    },
+  );
 
-  it("does not end the process if onError throws", async () => {
+  it("a failed response does not end the process if onError throws", async () => {
     const failing = vi.spyOn(errors, "push").mockImplementation(() => {
       throw new Error("no log");
     });
@@ -241,7 +244,7 @@ describe("a failed response", () => {
   it.each([
     ["/header", 'Invalid character in header content ["x-bad"]'],
     ["/error", "no error response"],
-  ])("to %s closes the HTTP/1.1 connection, and its error reaches onError", async (path, message) => {
+  ])("a failed response to %s closes the HTTP/1.1 connection, and its error reaches onError", async (path, message) => {
     const request = requestHttp1(`${server.url}${path}`, { method: "POST" });
     const error = await new Promise<NodeJS.ErrnoException>((resolve) => request.once("error", resolve).end());
     expect([error.code, errors]).toEqual(["ECONNRESET", [message]]);

@@ -96,9 +96,12 @@ describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset,
     await closed(port, open);
   }
 
-  it.sequential.each(SAID)("leave no memory behind if the clients first send %s", async (_what, said) => {
-    await leavesNothing(runtime, watched, { count: CONNECTIONS, connect: () => resetAfter(said) });
-  });
+  it.sequential.each(SAID)(
+    "reset connections leave no memory behind if the clients first send %s",
+    async (_what, said) => {
+      await leavesNothing(runtime, watched, { count: CONNECTIONS, connect: () => resetAfter(said) });
+    },
+  );
 });
 
 const GARBAGE = Buffer.alloc(50, 0x89);
@@ -149,7 +152,10 @@ describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS 
     for (const socket of left) socket.destroy();
   }
 
-  it.sequential.each(cases)("leave no memory behind after $what if the client $how the connection", async (how) => {
-    await leavesNothing("node", watched, { count: connections, connect: () => leave(how) });
-  });
+  it.sequential.each(cases)(
+    "broken connections leave no memory behind after $what if the client $how the connection",
+    async (how) => {
+      await leavesNothing("node", watched, { count: connections, connect: () => leave(how) });
+    },
+  );
 });

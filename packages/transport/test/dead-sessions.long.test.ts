@@ -27,7 +27,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     ["closes", true],
     ["keeps", false],
   ] as const)(
-    "leave no connection behind if the client breaks the protocol and %s the connection",
+    "a session leaves no connection behind if the client breaks the protocol and %s the connection",
     async (_state, isClosed) => {
       const before = descriptorsOf(port.pid);
       const open = [];
@@ -50,7 +50,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     },
   );
 
-  it("end if the header of the first or a later request arrives byte by byte", async () => {
+  it("a session ends if the header of the first or a later request arrives byte by byte", async () => {
     const raws = [await openWire(port.url), await openWire(port.url)];
     const [, later] = raws;
     later?.push(Buffer.concat([HELLO, requestHeaders(1, {}, { endStream: true })]));
@@ -67,7 +67,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     );
   });
 
-  it("end if the client resets streams too fast, even if the client keeps sending", async () => {
+  it("a session ends if the client resets streams too fast, even if the client keeps sending", async () => {
     const before = descriptorsOf(port.pid);
     const raws = await Promise.all(Array.from({ length: 5 }, () => openWire(port.url)));
     for (const raw of raws) raw.push(HELLO);
@@ -89,7 +89,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     }
   });
 
-  it("end if the client has sent GOAWAY but keeps the connection open", async () => {
+  it("a session ends if the client has sent GOAWAY but keeps the connection open", async () => {
     const before = descriptorsOf(port.pid);
     const raws = await Promise.all(Array.from({ length: 5 }, () => openWire(port.url)));
     for (const raw of raws) {
@@ -100,7 +100,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     for (const { socket } of raws) socket.destroy();
   });
 
-  it("stay open if the silent client answers PINGs, and end if the client does not answer", async () => {
+  it("a session stays open if the silent client answers PINGs, and ends if the client does not answer", async () => {
     const session = openHttp2(port.url);
     let pings = 0;
     session.on("ping", () => {

@@ -102,15 +102,18 @@ application/json application/JSON application/proto application/x-protobuf appli
 });
 
 describe.each(FORMS.filter(({ protocol }) => protocol.startsWith("grpc")))("envelopes of $name", (form) => {
-  it.each(Object.entries(bodiesOf(form)))("are handled as by Connect's adapter: %s", async (_name, body) => {
-    const request = requestOf(form, MESSAGE);
-    for (const encoding of [[], GZIP, [["grpc-encoding", "identity"]]] as FieldList[]) {
-      for (const cuts of [[], [3], [7, 9]]) {
-        await same({ ...request, headers: [...request.headers, ...encoding], body, cuts });
-        await same({ ...request, headers: [...request.headers, ...encoding], body, cuts, withLength: false });
+  it.each(Object.entries(bodiesOf(form)))(
+    "the port handles envelopes like Connect's adapter: %s",
+    async (_name, body) => {
+      const request = requestOf(form, MESSAGE);
+      for (const encoding of [[], GZIP, [["grpc-encoding", "identity"]]] as FieldList[]) {
+        for (const cuts of [[], [3], [7, 9]]) {
+          await same({ ...request, headers: [...request.headers, ...encoding], body, cuts });
+          await same({ ...request, headers: [...request.headers, ...encoding], body, cuts, withLength: false });
+        }
       }
-    }
-  });
+    },
+  );
 });
 
 function bodiesOf(form: Form): { [name: string]: Uint8Array } {

@@ -24,7 +24,7 @@ const UNSET = Object.fromEntries(
 describe.each(FORMS)("options of $name", (form) => {
   const message = talk({ text: "hi", script: { size: 3000 } });
 
-  it("can add a prefix to paths", async () => {
+  it("an option adds a prefix to paths", async () => {
     const pair = await openPair({ requestPathPrefix: "/api" });
     const request = requestOf(form, message);
     expect((await exchangeAlike(pair, request)).status).toBe(404);
@@ -33,7 +33,7 @@ describe.each(FORMS)("options of $name", (form) => {
     await pair.close();
   });
 
-  it("can limit protocols, compressions and message sizes", async () => {
+  it("options for protocols, compressions and message sizes work as in Connect's adapter", async () => {
     for (const options of [
       { grpc: false },
       { grpcWeb: false },

@@ -27,7 +27,7 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
     return sessions;
   }
 
-  it("release their memory, even if the connections stay open", async () => {
+  it("abandoned answers release their memory, even if the connections stay open", async () => {
     const before = await heldBytes();
     const kept: ClientHttp2Session[] = [];
     for (let i = 0; i < 5; i++) kept.push(...(await askInVain()));

@@ -7,7 +7,7 @@ import { Http1Connection } from "../src/http/connections.ts";
 import { DEFAULT_LIMITS } from "../src/limits.ts";
 import { REFUSAL_STATUS, type Refusal, type Refuse } from "../src/protocol/refusals.ts";
 
-describe("a request that does not arrive in time", () => {
+describe("late requests", () => {
   let server: Server;
   let url: string;
   const refusals: Refusal[] = [];
@@ -37,7 +37,7 @@ describe("a request that does not arrive in time", () => {
   it.each([
     ["header", "GET / HTTP/1.1\r\nHost: x\r\n"],
     ["body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12"],
-  ])("is answered with 408 if its %s arrives too late", async (_title, sent) => {
+  ])("a request is answered with 408 if its %s arrives too late", async (_title, sent) => {
     const { bytes, ended } = await rawBytes(url, sent);
     expect(ended).toBe(true);
     const [head = "", body] = bytes.toString().split("\r\n\r\n");
@@ -48,7 +48,7 @@ describe("a request that does not arrive in time", () => {
     expect(refusals.at(-1)).toEqual({ kind: "request-timeout", headerMs: 1000, requestMs: 1500 });
   });
 
-  it("is ended without a second answer if an answer has begun", async () => {
+  it("a late request is ended without a second answer if an answer has begun", async () => {
     const sent = "POST /begun HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12";
     const { bytes, ended } = await rawBytes(url, sent);
     expect(ended).toBe(true);

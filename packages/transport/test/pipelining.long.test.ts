@@ -4,13 +4,13 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
-describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtime, tls }) => {
+describe.each(VARIANTS)("pipelining on $runtime, TLS $secure", ({ runtime, tls }) => {
   const { dial: dialAny, memory } = watchedPort(runtime, { tls: tls?.server }, 256);
   const dial = () => dialAny("http/1.1");
   const request = (bytes: number) => `GET / HTTP/1.1\r\nHost: x\r\nx-bytes: ${bytes}\r\n\r\n`;
   const answers = (raw: Wire) => raw.received().toString("latin1").split("HTTP/1.1 200").length - 1;
 
-  it("are answered in order, and the connection stays open", async () => {
+  it("pipelined requests are answered in order, and the connection stays open", async () => {
     const raw = await dial();
     for (let turn = 1; turn <= 20; turn++) {
       const sizes = Array.from({ length: 16 }, (_, i) => turn + 100 * i);
@@ -32,7 +32,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     );
   });
 
-  it("are served one at a time", async () => {
+  it("pipelined requests are served one at a time", async () => {
     const raw = await dial();
     const { served } = await memory();
     // The response to the first request never ends.
@@ -44,7 +44,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect((await memory()).served - served).toBe(1);
   });
 
-  it("are served even if they arrive while the server still writes a long answer", async () => {
+  it("pipelined requests are served even if they arrive while the server still writes a long answer", async () => {
     const raw = await dial();
     const length = 12 * MIB;
     raw.push(request(length));
@@ -62,7 +62,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect(raw.isClosed).toBe(false);
   });
 
-  it("are answered up to a maximum number, and then the server closes the connection", async () => {
+  it("pipelined requests are answered up to a maximum number, and then the server closes the connection", async () => {
     const raw = await dial();
     const { served } = await memory();
     raw.push(request(2).repeat(2000));
@@ -75,7 +75,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect((await memory()).served).toBeLessThan(served + 2000);
   });
 
-  it("are answered before a CONNECT closes the connection", async () => {
+  it("pipelined requests are answered before a CONNECT closes the connection", async () => {
     const connect = "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n";
     for (const count of [0, 1, 2, 20]) {
       const raw = await dial();
@@ -94,7 +94,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect(raw.received().length).toBeGreaterThan(12 * MIB);
   });
 
-  it("take little memory while the client does not read the responses", async () => {
+  it("pipelined requests take little memory while the client does not read the responses", async () => {
     await memory();
     const before = await memory();
     for (let i = 0; i < 20; i++) {
@@ -112,7 +112,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(20 * MIB);
   });
 
-  it("take little memory if the server refuses them while an earlier answer is unread", async () => {
+  it("pipelined requests take little memory if the server refuses them while an earlier answer is unread", async () => {
     const raws = await Promise.all(Array.from({ length: 4 }, dial));
     for (const raw of raws) raw.push(request(12 * MIB));
     await waitFor("the answers begin", () => raws.every((raw) => raw.received().length > 0));

@@ -8,7 +8,7 @@ import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
 describe.each(VARIANTS)("stalled bodies on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { raws, dial, heldBytes } = watchedPort(runtime, { arrivalTimeoutMs: 1500, tls: tls?.server });
 
-  it("end with status 408, even if no part of the body has arrived", async () => {
+  it("a request with a stalled body ends with status 408, even if no part of the body has arrived", async () => {
     const none = await dial();
     none.push(Buffer.concat([HELLO, requestHeaders(1, {})]));
     const one = await dial();
@@ -30,7 +30,7 @@ describe.each(VARIANTS)("stalled bodies on $runtime, TLS $secure:", ({ runtime, 
     await waitFor("the server closes the HTTP/1.1 connection", () => http1.isClosed);
   });
 
-  it("take limited memory", async () => {
+  it("stalled bodies take limited memory", async () => {
     const before = await heldBytes();
     const streams = Array.from({ length: 100 }, (_, i) => 2 * i + 1);
     const half = Buffer.alloc(200, "a");

@@ -9,7 +9,7 @@ import { MIB, watchedPort } from "./support/watched-port.ts";
 describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { port, raws, dial, memory, heldBytes } = watchedPort(runtime, { readTimeoutMs: 1500, tls: tls?.server });
 
-  it.sequential("end if the client makes no progress, even if the client sends PINGs", async () => {
+  it.sequential("unread answers end if the client makes no progress, even if the client sends PINGs", async () => {
     const before = await heldBytes();
     const streams = Array.from({ length: 100 }, (_, i) => 2 * i + 1);
     const windows = settings([4, 100]);
@@ -31,7 +31,7 @@ describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", (
     await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * MIB);
   });
 
-  it.sequential("end if the client reads nothing at all", async () => {
+  it.sequential("unread answers end if the client reads nothing at all", async () => {
     const before = await heldBytes();
     const open = descriptorsOf(port.pid);
     const { served } = await memory();

@@ -136,7 +136,7 @@ describe.each(FORMATS)("the compiled encoder of $format", ({ format, compile, re
     });
   });
 
-  it("for any field value, returns the same encoding as protobuf-es, or throws", () => {
+  it("the encoder returns the same encoding as protobuf-es, or throws, for any field value", () => {
     let [written, failed] = [0, 0];
     for (const field of known) {
       const desc = withOnly(field);

@@ -86,8 +86,8 @@ function compare<T>(
   return decoded;
 }
 
-describe("the decoders of plain requests", () => {
-  it("return the same messages as protobuf-es for JSON", () => {
+describe("decoders of plain requests", () => {
+  it("the JSON decoder returns the same messages as protobuf-es", () => {
     const onText = (decode: PlainDecoder) => (input: string) => decode(Buffer.from(input));
     const decoded = compare(
       jsonText,
@@ -97,14 +97,14 @@ describe("the decoders of plain requests", () => {
     expect(decoded).toBeGreaterThan(500);
   });
 
-  it("return the same messages as protobuf-es for the binary format", () => {
+  it("the binary decoder returns the same messages as protobuf-es", () => {
     const decoded = compare(bytes.map(Buffer.from), compilePlainBinaryDecoder, (desc, input) =>
       fromBinary(desc, input),
     );
     expect(decoded).toBeGreaterThan(500);
   });
 
-  it("decode a plain request in JSON and in the binary format", () => {
+  it("the decoders accept a plain request in JSON and in the binary format", () => {
     const plain = { text: "acme-4711", title: "Acme Incorporated" };
     const message = create(PlainSchema, plain);
     expect(compilePlainJsonDecoder(PlainSchema)(Buffer.from(JSON.stringify(plain)))).toEqual(message);

@@ -103,14 +103,14 @@ function entriesIn(work: () => void): number {
   return count;
 }
 
-describe("a request that repeats a large Struct field", () => {
+describe("large Struct fields that a request repeats", () => {
   const { say, tell } = TalkService.method;
   const rpcs = collectRpcs({ routes: (router) => void router.service(TalkService, {}) });
 
   it.each([
     [say, toBinary(TalkSchema, create(TalkSchema, { struct })), TalkSchema.field.struct.number],
     [tell, toBinary(PlainSchema, create(PlainSchema, { struct })), PlainSchema.field.struct.number],
-  ] as const)("takes time in proportion to its bytes: $name", (desc, first, number) => {
+  ] as const)("a request takes time in proportion to its bytes: $name", (desc, first, number) => {
     const { unary } = rpcs.find(({ unary }) => unary?.desc === desc) ?? {};
     const parse = unary && binarySerialization(unary.desc, unary.options).parse;
     const bytes = Buffer.concat([first, ...Array.from({ length: TIMES }, () => tagged(number, 2, new Uint8Array()))]);
@@ -131,7 +131,7 @@ describe("a request that repeats a large Struct field", () => {
     ["in a oneof", tagged(3, 2, structBytes), tagged(3, 2, new Uint8Array())],
     ["as a group", group(structBytes), group(new Uint8Array())],
     ["in a list", tagged(6, 2, tagged(1, 2, structBytes)), tagged(6, 2, tagged(1, 2, new Uint8Array()))],
-  ] as const)("takes time in proportion to its bytes: %s", (_name, first, next) => {
+  ] as const)("a message takes time in proportion to its bytes: %s", (_name, first, next) => {
     const bytes = Buffer.concat([first, ...Array.from({ length: TIMES }, () => next)]);
     const entries = entriesIn(() => decodeByDetour(EditionSchema, bytes));
     expect(entries).toBeLessThan(3 * KEYS + TIMES);

@@ -8,8 +8,8 @@ function turn(): Promise<void> {
   return new Promise((resolve) => afterReading(resolve));
 }
 
-describe("new connections", () => {
-  it("are served in order: one HTTP/2 connection or 16 HTTP/1.1 connections in each turn of the event loop", async () => {
+describe("arrivals", () => {
+  it("new connections are served in order: one HTTP/2 connection or 16 HTTP/1.1 connections in each turn of the event loop", async () => {
     const arrivals = new Arrivals();
     const served: number[] = [];
     const add = (number: number, isHttp2: boolean) =>
@@ -23,7 +23,7 @@ describe("new connections", () => {
     }
   });
 
-  it("over HTTP/2 are served at a rate of one per 16 turns of the event loop while more connections arrive", async () => {
+  it("HTTP/2 connections are served at a rate of one per 16 turns of the event loop while more connections arrive", async () => {
     const arrivals = new Arrivals();
     let served = 0;
     for (let i = 0; i < 160; i++) {
@@ -33,7 +33,7 @@ describe("new connections", () => {
     expect(served).toBeLessThanOrEqual(11);
   });
 
-  it("of several clients are served in rotation, one connection of each client at a time", async () => {
+  it("connections of several clients are served in rotation, one connection of each client at a time", async () => {
     const arrivals = new Arrivals();
     const served: string[] = [];
     const add = (client: string) => arrivals.add(OPEN, { client, isHttp2: true }, () => served.push(client));
@@ -42,7 +42,7 @@ describe("new connections", () => {
     expect(served).toEqual(["a", "a", "b", "c", "a", "b"]);
   });
 
-  it("do not wait for closed connections", async () => {
+  it("new connections do not wait for closed connections", async () => {
     const arrivals = new Arrivals();
     const closed = { destroyed: false };
     const served: string[] = [];

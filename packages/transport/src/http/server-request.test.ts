@@ -163,7 +163,7 @@ it("frees the memory of an oversized body before the rest of the body arrives", 
   for (const source of sources) source.destroy();
 });
 
-it("beyond the budget, abandons long responses, and short responses that the kernel does not take in time", async () => {
+it("a server beyond its budget abandons long responses, and short responses that the kernel does not take in time", async () => {
   const { context } = receiver(MIB, MIB, { responses: new ClientBudget(0), streams: new ClientBudget(4) });
   const charge = vi.spyOn(context.streams, "charge");
   const [long, taken, ...unread] = [UNIT_BYTES + 1, ...Array(10).fill(1)].map(

@@ -60,7 +60,7 @@ it("serves callers in rotation, one call of each caller at a time", async () => 
   expect([order.length, queue.length, queue.tryBegin()]).toEqual([103, 0, true]);
 });
 
-it("if the queue is full, refuses the oldest call of the caller with the most calls", async () => {
+it("a full queue refuses the oldest call of the caller with the most calls", async () => {
   const refused: string[] = [];
   const { order, wait } = busyQueue({ maxCalls: 3 });
   const calls = ["flood 1", "flood 2", "flood 3", "flood 4", "b", "c", "d"].map(async (name) => {
@@ -143,7 +143,7 @@ it("refuses a waiting call when its deadline passes, but not a call whose deadli
   expect(order.slice(4)).toEqual(Array(64).fill("longest waited-too-long"));
 });
 
-it("in each turn of the event loop, refuses at most 64 calls that have waited too long", async () => {
+it("the queue refuses, in each turn of the event loop, at most 64 calls that have waited too long", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, order, wait } = busyQueue();
   for (let i = 0; i < 1000; i++) void wait(`late ${i}`);

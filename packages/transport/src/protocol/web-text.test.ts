@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { decodeWebText, WebTextDecoder } from "./web-text.ts";
 
 describe("gRPC-Web text", () => {
-  it("is decoded to the same bytes as by protobuf-es, even if it is split at any character", () => {
+  it("a text is decoded to the same bytes as by protobuf-es, even if it is split at any character", () => {
     const characters = fc.constantFrom(..."ABCDxyz019+/-_= \n\t!é");
     fc.assert(
       fc.property(fc.array(characters, { maxLength: 40 }), fc.nat(40), (letters, cut) => {
@@ -25,7 +25,7 @@ describe("gRPC-Web text", () => {
     );
   });
 
-  it("is decoded even if it consists of 350,000 padded pieces", () => {
+  it("a text of 350,000 padded pieces is decoded", () => {
     expect(decodeWebText(Buffer.from("AA==".repeat(350_000))).byteLength).toBe(350_000);
   });
 });
