@@ -44,7 +44,7 @@ async function faultsOf(environ: Environ): Promise<readonly string[]> {
   }
 }
 
-describe("the defaults", () => {
+describe("defaults", () => {
   const defaults: Config = {
     host: "127.0.0.1",
     port: 8080,
@@ -92,20 +92,20 @@ describe("the defaults", () => {
     misspelled: [],
   };
 
-  it("apply if no variable is set", async () => {
+  it("the defaults apply if no variable is set", async () => {
     expect(await loadConfig({})).toEqual(defaults);
   });
 
-  it("apply if every variable is empty", async () => {
+  it("the defaults apply if every variable is empty", async () => {
     expect(await loadConfig(Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, ""])))).toEqual(defaults);
   });
 
-  it("are equal to the documented defaults", async () => {
+  it("the defaults are equal to the documented defaults", async () => {
     const written = Object.entries(SETTINGS).map(([name, [, , , byDefault = ""]]) => [name, byDefault]);
     expect(await loadConfig(Object.fromEntries(written))).toEqual(defaults);
   });
 
-  it("apply if only variables of other programs are set", async () => {
+  it("the defaults apply if only variables of other programs are set", async () => {
     expect(await loadConfig({ PATH: "/bin", REDIS: "redis://h", constructor: "x", HOSTNAME: "h" })).toEqual(defaults);
   });
 });
@@ -114,7 +114,7 @@ it("freezes the loaded configuration", async () => {
   expect(Object.isFrozen(await loadConfig({}))).toBe(true);
 });
 
-describe("a variable that is not a setting", () => {
+describe("variables that are not settings", () => {
   const misspelled = async (name: string, value = "x") => (await loadConfig({ [name]: value })).misspelled;
 
   it.each([
@@ -142,7 +142,7 @@ describe("a variable that is not a setting", () => {
     ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
     ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
     ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"],
-  ])("is reported if its name resembles a setting: %s resembles %s", async (name, setting) => {
+  ])("a variable is reported if its name resembles a setting: %s resembles %s", async (name, setting) => {
     expect(await misspelled(name)).toEqual([{ name, setting }]);
     expect(await misspelled(name, "")).toEqual([]);
   });
@@ -155,16 +155,16 @@ describe("a variable that is not a setting", () => {
     ...["OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "OTEL_PROPAGATORS"],
     ...["REDIS_PORT", "REDIS_PORT_6379_TCP", "REDIS_SERVICE_HOST", "PORT_8080_TCP", "npm_config_port", "GITHUB_TOKEN"],
     ...["USER_GROUP_TOKEN", "API_KEY", "API_TOKEN", "TOKEN", "DENO_JOBS", "LESS", "LS_COLORS", "_", "__proto__"],
-  ])("is not reported if its name may belong to another program: %s", async (name) => {
+  ])("a variable is not reported if its name may belong to another program: %s", async (name) => {
     expect(await misspelled(name)).toEqual([]);
   });
 
-  it("with the name API_TOKEN is reported only if its value looks like an entry of API_TOKENS", async () => {
+  it("the variable API_TOKEN is reported only if its value looks like an entry of API_TOKENS", async () => {
     for (const value of ["ugk_0123", "c2VjcmV0c2VjcmV0cw=="]) expect(await misspelled("API_TOKEN", value)).toEqual([]);
     expect(await misspelled("API_TOKEN", `acme/Customer=${TOKEN}`)).toHaveLength(1);
   });
 
-  it("is reported together with the faults that it may have caused", async () => {
+  it("a misspelled variable is reported together with the faults that it may have caused", async () => {
     const load = () => loadConfig({ REDIS_URL: "redis://h", TOKEN_KEY: `k:${KEY}` });
     await expect(load).rejects.toThrow(/\n {2}TOKEN_KEYS is missing.*\n {2}TOKEN_KEY is set.*TOKEN_KEYS/);
     await expect(load).rejects.not.toThrow(KEY);
@@ -346,7 +346,7 @@ const GOOD: readonly Good[] = [
 ];
 
 describe.each(GOOD)("%s=%s", (setting, text, field, value) => {
-  it("is accepted", async () => {
+  it("the value is accepted", async () => {
     expect((await loadConfig({ ...BESIDE[setting], [setting]: text }))[field]).toEqual(value);
   });
 });
@@ -536,7 +536,7 @@ describe("the error for invalid settings", () => {
   });
 });
 
-describe("a combination of settings that is insecure or incomplete", () => {
+describe("combinations of settings", () => {
   const CASES: readonly (readonly [string, Environ, Setting])[] = [
     ["a real Redis without keys", { REDIS_URL: "redis://h" }, "TOKEN_KEYS"],
     [
@@ -613,24 +613,27 @@ describe("a combination of settings that is insecure or incomplete", () => {
       "TLS_KEY_FILE",
     ],
   ];
-  it.each(CASES)("is rejected: %s", async (_name, environ, setting) => {
-    const faults = await faultsOf(environ);
-    expect(faults).toHaveLength(1);
-    expect(faults[0]?.split(" ")[0]).toBe(setting);
-  });
+  it.each(CASES)(
+    "an insecure or incomplete combination of settings is rejected: %s",
+    async (_name, environ, setting) => {
+      const faults = await faultsOf(environ);
+      expect(faults).toHaveLength(1);
+      expect(faults[0]?.split(" ")[0]).toBe(setting);
+    },
+  );
 });
 
-describe("the TLS files", () => {
+describe("TLS files", () => {
   const faultsWith = (environ: Environ) => faultsOf({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: CERT_KEY, ...environ });
 
-  it("are read into the configuration", async () => {
+  it("the TLS files are read into the configuration", async () => {
     const { tls } = await loadConfig({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: CERT_KEY });
     expect(tls?.cert).toContain("-----BEGIN CERTIFICATE-----");
     expect(tls?.key).toContain("-----BEGIN PRIVATE KEY-----");
     expect(tls?.clientCa).toBeUndefined();
   });
 
-  it("can require client certificates", async () => {
+  it("the TLS files can contain CA certificates for clients", async () => {
     const config = await loadConfig({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: CERT_KEY, TLS_CLIENT_CA_FILE: CERT });
     expect(config.tls?.clientCa).toContain("-----BEGIN CERTIFICATE-----");
   });
@@ -652,12 +655,12 @@ describe("the TLS files", () => {
       { TLS_CLIENT_CA_FILE: file("empty", "") },
       "TLS_CLIENT_CA_FILE must",
     ],
-  ])("are rejected if they contain %s", async (_name, environ, text) => {
+  ])("the TLS files are rejected if they contain %s", async (_name, environ, text) => {
     expect(await faultsWith(environ)).toEqual([expect.stringContaining(text)]);
   });
 });
 
-describe("a secret in a file", () => {
+describe("secrets in files", () => {
   const keys = [
     { id: "a", secret: Buffer.from(KEY, "base64") },
     { id: "b", secret: Buffer.from(OTHER_KEY, "base64") },
@@ -668,14 +671,14 @@ describe("a secret in a file", () => {
     ["with a line break at the end", `a:${KEY}, b:${OTHER_KEY}\n`],
     ["with one entry per line", `a:${KEY}\nb:${OTHER_KEY}\n\n`],
     ["with commas and the line breaks of Windows", `a:${KEY},\r\nb:${OTHER_KEY}\r\n`],
-  ])("is accepted %s", async (_name, text) => {
+  ])("a secret in a file is accepted %s", async (_name, text) => {
     const path = file("ring", text);
     const config = await loadConfig({ TOKEN_KEYS_FILE: path });
     expect(config.tokenKeys).toEqual(keys);
     expect(config.files).toEqual([{ setting: "TOKEN_KEYS_FILE", path, text }]);
   });
 
-  it("with 40,000 entries or 200,000 line breaks does not crash or block the parser", async () => {
+  it("a file with 40,000 entries or 200,000 line breaks does not crash or block the parser", async () => {
     const entries = Array.from({ length: 40_000 }, (_, i) => `a=${String(i).padStart(20, "0")}`);
     const config = await loadConfig({ API_TOKENS_FILE: file("many", entries.join("\n")) });
     expect(config.apiTokens).toHaveLength(entries.length);
@@ -683,7 +686,7 @@ describe("a secret in a file", () => {
       expect(await faultsOf({ API_TOKENS_FILE: file("empty-lines", `${text}x`) })).not.toEqual([]);
   });
 
-  it("keeps the spaces of a password", async () => {
+  it("a password in a file keeps its spaces", async () => {
     const environ = {
       REDIS_URL: "redis://user@h",
       TOKEN_KEYS: `k:${KEY}`,
@@ -692,7 +695,7 @@ describe("a secret in a file", () => {
     expect((await loadConfig(environ)).redis?.secrets.password).toBe(" a b ");
   });
 
-  it("is parsed again without reading the files of other settings", async () => {
+  it("a secret in a file is parsed again without reading the files of other settings", async () => {
     const config = await loadConfig({
       PORT: "1",
       ADMIN_TOKEN_FILE: file("admin", TOKEN),

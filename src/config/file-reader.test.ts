@@ -14,8 +14,8 @@ function textOf(content: FileContent | undefined): string {
   return content instanceof Error ? content.message : String(content);
 }
 
-describe("a file of a setting", () => {
-  it("is read completely up to the maximum size, and is rejected if it is larger", async () => {
+describe("files of settings", () => {
+  it("a file is read completely up to the maximum size, and is rejected if it is larger", async () => {
     const path = join(newFolder(), "large");
     writeFileSync(path, "é".repeat(MAX_FILE_BYTES / 2));
     expect((await readAll(new FileReader(), path))[0]).toHaveLength(MAX_FILE_BYTES / 2);
@@ -23,7 +23,7 @@ describe("a file of a setting", () => {
     expect(await readAll(new FileReader(), path)).toEqual([`is too large: more than 1048576 bytes at ${path}`]);
   });
 
-  it("is rejected if it is a pipe, a device or a folder", async () => {
+  it("a file is rejected if it is a pipe, a device or a folder", async () => {
     const folder = newFolder();
     const pipe = join(folder, "pipe");
     execFileSync("mkfifo", [pipe]);
@@ -33,7 +33,7 @@ describe("a file of a setting", () => {
   });
 });
 
-describe("a read that hangs", () => {
+describe("hanging reads", () => {
   /**
    * Creates a reader of files in memory. If the paths of two files begin with the same letter, the files are on the
    * same mount.
@@ -49,7 +49,7 @@ describe("a read that hangs", () => {
     return { began, hung, reader: new FileReader(read, 20) };
   }
 
-  it("ends at its timeout, and makes only the files of the same mount unreadable", async () => {
+  it("a read that hangs ends at its timeout, and makes only the files of the same mount unreadable", async () => {
     const { began, hung, reader } = memory();
     await readAll(reader, "a1", "a2", "b");
     began.length = 0;
@@ -69,7 +69,7 @@ describe("a read that hangs", () => {
     expect(await readAll(reader, "a1", "a2", "b")).toEqual(["text of a1", "text of a2", "text of b"]);
   });
 
-  it("prevents further reads if another read hangs as well, so that threads stay free for other work", async () => {
+  it("a read that hangs prevents further reads if another read hangs as well, so that threads stay free for other work", async () => {
     const { began, hung, reader } = memory();
     const paths = ["a", "b", "c", "d", "e"];
     for (const path of paths) hung.set(path, () => {});

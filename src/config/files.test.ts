@@ -50,7 +50,7 @@ async function watched(
 }
 
 describe("the files of settings", () => {
-  it("are not applied again if a program writes the same content again", async () => {
+  it("a file is not applied again if a program writes the same content again", async () => {
     const { pathOf, state, poll } = await watched({ API_TOKENS_FILE: TOKENS });
     await poll();
     writeFileSync(pathOf("API_TOKENS_FILE"), TOKENS);
@@ -58,7 +58,7 @@ describe("the files of settings", () => {
     expect(state.reports).toEqual([]);
   });
 
-  it("are applied after two equal reads if a new file replaces the old file", async () => {
+  it("a file is applied after two equal reads if a new file replaces the old file", async () => {
     const { pathOf, state, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     writeFileSync(pathOf("new"), "c=00000000000000000\n");
     renameSync(pathOf("new"), pathOf("API_TOKENS_FILE"));
@@ -69,7 +69,7 @@ describe("the files of settings", () => {
     expect(state.reports).toEqual(["API_TOKENS_FILE: used"]);
   });
 
-  it("are read again if the symbolic link to their folder changes, as in Kubernetes", async () => {
+  it("a file is read again if the symbolic link to its folder changes, as in Kubernetes", async () => {
     const { folder, poll, tokens } = await watched({});
     const version = (name: string, text: string) => {
       mkdirSync(join(folder, name));
@@ -88,7 +88,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual([]);
   });
 
-  it("are not applied while a program writes them", async () => {
+  it("a file is not applied while a program writes it", async () => {
     const { pathOf, state, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     const next = "c=0000000000000000000000\nd=1111111111111111111111\n";
     for (const length of [0, 18, 20, 40]) {
@@ -101,7 +101,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["0000000000000000000000", "1111111111111111111111"]);
   });
 
-  it("leave the last valid content in use if they are deleted, empty or invalid, and report each fault once", async () => {
+  it("the last valid content stays in use if a file is deleted, empty or invalid, and each fault is reported once", async () => {
     const { pathOf, state, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     const path = pathOf("API_TOKENS_FILE");
     rmSync(path);
@@ -123,7 +123,7 @@ describe("the files of settings", () => {
     expect(state.reports.slice(5)).toEqual(["API_TOKENS_FILE: used"]);
   });
 
-  it("remove all tokens if they contain only `none`", async () => {
+  it("a file that contains only `none` removes all tokens", async () => {
     const root = "0123456789abcdef-root";
     const { pathOf, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS, ADMIN_TOKEN_FILE: root });
     writeFileSync(pathOf("API_TOKENS_FILE"), "none\n");
@@ -134,7 +134,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual([]);
   });
 
-  it("are applied only if certificate and key match, regardless of which file changes first", async () => {
+  it("the TLS files are applied only if certificate and key match, regardless of which file changes first", async () => {
     const { pathOf, state, poll } = await watched({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: KEY });
     const steps: [FileSetting, string][] = [
       ["TLS_KEY_FILE", OTHER_KEY],
@@ -158,7 +158,7 @@ describe("the files of settings", () => {
     ]);
   });
 
-  it("are applied even if the file of another setting is invalid", async () => {
+  it("a file is applied even if the file of another setting is invalid", async () => {
     const { pathOf, state, poll, tokens } = await watched({
       API_TOKENS_FILE: TOKENS,
       ADMIN_TOKEN_FILE: "0123456789abcdef-root",
@@ -170,7 +170,7 @@ describe("the files of settings", () => {
     expect(state.used.adminTokens).toEqual(["0123456789abcdef-root"]);
   });
 
-  it("are applied at a later attempt if the service rejects them at first", async () => {
+  it("a file is applied at a later attempt if the service rejects it at first", async () => {
     const { pathOf, state, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     state.refusal = new Error("Redis is away");
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
@@ -181,7 +181,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["a-new-token-of-24-chars"]);
   });
 
-  it("are tried again with growing delays if the service rejects them, and without a delay if they change", async () => {
+  it("a rejected file is tried again with growing delays, and without a delay if the file changes", async () => {
     const { pathOf, state, poll, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     state.refusal = new Error("Redis is away");
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
@@ -194,7 +194,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["a-better-token-of-27-chars"]);
   });
 
-  it("are applied while the read of another file hangs, and the hanging read is reported once", async () => {
+  it("a file is applied while the read of another file hangs, and the hanging read is reported once", async () => {
     const hung = new Set<string>();
     const read = async (path: string) => {
       const device = Number(path.endsWith("ADMIN_TOKEN_FILE"));
