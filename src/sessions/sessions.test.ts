@@ -88,7 +88,7 @@ it.each([
   expect(isSession(text)).toBe(false);
 });
 
-describe("the verification", () => {
+describe("session verification", () => {
   it.each([
     [0, "valid"],
     [599.9, "valid"],
@@ -97,7 +97,7 @@ describe("the verification", () => {
     [-5, "valid"],
     [-5.1, "tooEarly"],
     [1e6, "expired"],
-  ])("of a session of ten minutes, %d s after its creation, has the result %s", async (at, result) => {
+  ])("the verification of a session of ten minutes, %d s after its creation, has the result %s", async (at, result) => {
     const session = await sign();
     const verifier = new SessionVerifier();
     await verify(session, { verifier });
@@ -113,11 +113,11 @@ describe("the verification", () => {
   });
 });
 
-describe("a forged session", () => {
+describe("forged sessions", () => {
   const header = () => ({ alg: "ES256", typ: "viewer+jwt", kid: KID });
   const signature = "A".repeat(86);
 
-  it("is rejected if its algorithm is none, or is HS256 with the public key as the secret", async () => {
+  it("a session is rejected if its algorithm is none, or is HS256 with the public key as the secret", async () => {
     const { publicKey } = await generateKeyPair("ES256", { extractable: true });
     const spki = await exportSPKI(publicKey);
     const none = { ...header(), alg: "none" };
@@ -135,7 +135,7 @@ describe("a forged session", () => {
     }
   });
 
-  it("is rejected if it has an unknown key, a signature by another key, or a changed claim", async () => {
+  it("a session is rejected if it has an unknown key, a signature by another key, or a changed claim", async () => {
     const other = jwkOf(await newKeyPair());
     expect(await refusalOf(verify(await signSession(CLAIMS, { kid: newKeyId(), key: other })))).toBe("unknownKey");
     expect(await refusalOf(verify(await signSession(CLAIMS, { kid: KID, key: other })))).toBe("signature");
@@ -144,7 +144,7 @@ describe("a forged session", () => {
     expect(await refusalOf(verify(changed))).toBe("signature");
   });
 
-  it("of another environment is rejected before the verifier looks up the key", async () => {
+  it("a session of another environment is rejected before the verifier looks up the key", async () => {
     const iss = issuerOf("https://groups.example.com", "acme/Testing");
     let isAsked = false;
     const keyOf = async () => {
@@ -157,8 +157,8 @@ describe("a forged session", () => {
   });
 });
 
-describe("the second valid ECDSA signature of a session", () => {
-  it("is accepted, and `verify` returns the same jti", async () => {
+describe("equivalent ECDSA signatures", () => {
+  it("the second valid ECDSA signature of a session is accepted, and `verify` returns the same jti", async () => {
     const session = await sign();
     const [head, payload, signature = ""] = session.split(".");
     const bytes = Buffer.from(signature, "base64url");
@@ -197,15 +197,15 @@ describe("the cache of verified sessions", () => {
   });
 });
 
-describe("the published documents", () => {
-  it("contain the public keys, and no private keys", async () => {
+describe("published documents", () => {
+  it("the JWKS document contains the public keys, and no private keys", async () => {
     const { x, y } = pair;
     expect(jwksDocument([{ kid: KID, ...pair }])).toEqual({
       keys: [{ kty: "EC", crv: "P-256", x, y, kid: KID, use: "sig", alg: "ES256" }],
     });
   });
 
-  it("contain the URL of the keys of an issuer", () => {
+  it("the discovery document contains the URL of the keys of an issuer", () => {
     expect(discoveryDocument(ISSUER)).toMatchObject({
       issuer: "https://groups.example.com/e/acme/Customer",
       jwks_uri: "https://groups.example.com/e/acme/Customer/.well-known/jwks.json",
