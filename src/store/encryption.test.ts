@@ -7,22 +7,22 @@ const OLD = { id: "old", secret: new Uint8Array(32).fill(1) };
 const NEW = { id: "new", secret: new Uint8Array(32).fill(2) };
 const HOME = { number: 7 };
 
-describe("a digest", () => {
-  it("is SHA-256 in base64url", () => {
+describe("digests", () => {
+  it("a digest is SHA-256 in base64url", () => {
     // FIPS 180-2, B.1
     expect(digest("abc")).toBe("ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0");
     expect(digest("é")).not.toBe(digest("e"));
   });
 });
 
-describe("a derived key", () => {
-  it("is HKDF of SHA-256", () => {
+describe("derived keys", () => {
+  it("a derived key is HKDF of SHA-256", () => {
     // RFC 5869, A.3: no salt, no info.
     const okm = "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d";
     expect(deriveKey(new Uint8Array(22).fill(0x0b), "").toString("hex")).toBe(okm);
   });
 
-  it("differs for each secret and each purpose", () => {
+  it("a derived key differs for each secret and each purpose", () => {
     const keys = [OLD, NEW].flatMap(({ secret }) => ["a", "b"].map((purpose) => deriveKey(secret, purpose)));
     expect(new Set(keys.map((key) => key.toString("hex"))).size).toBe(4);
   });
@@ -54,7 +54,7 @@ describe("the cipher", () => {
     "x".repeat(10_000),
   ];
 
-  it.each([...ours.slice(0, 3), ...foreign])("decrypts a token that it encrypted: %.20j", (text) => {
+  it.each([...ours.slice(0, 3), ...foreign])("the cipher decrypts a token that it encrypted: %.20j", (text) => {
     expect(decrypt(cipher, encrypt(cipher, text), text)).toBe(text);
     // Only the number of the environment matters, not the identity of the object.
     expect(decrypt(cipher, encrypt(cipher, text), text, { ...HOME })).toBe(text);
@@ -135,5 +135,5 @@ describe("the key ring", () => {
     }
   });
 
-  it("must not be empty", () => expect(() => new TokenCipher([])).toThrow(TypeError));
+  it("the key ring must not be empty", () => expect(() => new TokenCipher([])).toThrow(TypeError));
 });

@@ -48,7 +48,7 @@ it("StoreClient maps WRONGTYPE to RecordUnreadable, and other errors to StoreUna
   expect(error.cause).not.toHaveProperty("command");
 });
 
-describe("a change after a jump of Redis' clock", () => {
+describe("changes after a jump of Redis' clock", () => {
   const HOUR_MS = 3_600_000;
   const change = async (client: StoreClient) => {
     const sent = vi.spyOn(redisOf(client), "runScript");
@@ -62,20 +62,23 @@ describe("a change after a jump of Redis' clock", () => {
   // The timeout is longer than a change takes on a busy machine, and shorter than each jump of the clock.
   const timeoutMs = 20_000;
 
-  it.each([HOUR_MS, -HOUR_MS, 25_000, 24 * 365 * HOUR_MS])("by %i ms is repeated at most once", async (jump) => {
-    const client = await open({ timeoutMs });
-    await client.change("add", ADD_MEMBER, { ...MEMBER, key: "another" });
-    const now = Date.now;
-    expect(await change(client)).toBe(1);
-    vi.spyOn(Date, "now").mockImplementation(() => now() + jump);
-    expect(await change(client)).toBe(jump > 0 ? 2 : 1);
-    for (let i = 0; i < 5; i++) expect(await change(client)).toBe(1);
-    vi.restoreAllMocks();
-    expect(await change(client)).toBe(jump > 0 ? 1 : 2);
-    expect(await change(client)).toBe(1);
-  });
+  it.each([HOUR_MS, -HOUR_MS, 25_000, 24 * 365 * HOUR_MS])(
+    "a change after a jump by %i ms is repeated at most once",
+    async (jump) => {
+      const client = await open({ timeoutMs });
+      await client.change("add", ADD_MEMBER, { ...MEMBER, key: "another" });
+      const now = Date.now;
+      expect(await change(client)).toBe(1);
+      vi.spyOn(Date, "now").mockImplementation(() => now() + jump);
+      expect(await change(client)).toBe(jump > 0 ? 2 : 1);
+      for (let i = 0; i < 5; i++) expect(await change(client)).toBe(1);
+      vi.restoreAllMocks();
+      expect(await change(client)).toBe(jump > 0 ? 1 : 2);
+      expect(await change(client)).toBe(1);
+    },
+  );
 
-  it("has the outcome not_made if the clock jumps before every attempt", async () => {
+  it("a change has the outcome not_made if the clock jumps before every attempt", async () => {
     const client = await open({ timeoutMs });
     await client.change("add", ADD_MEMBER, { ...MEMBER, key: "another" });
     const now = Date.now;
@@ -116,8 +119,8 @@ function block(ms: number): void {
   while (performance.now() < end);
 }
 
-describe("the timeouts of calls", () => {
-  it("expire each call once, in the order of the starts, and expire no removed call", async () => {
+describe("timeouts of calls", () => {
+  it("the timeouts expire each call once, in the order of the starts, and expire no removed call", async () => {
     const timeouts = new Timeouts(30);
     const expired: string[] = [];
     const calls = begin(timeouts, "abcdefg", expired);
@@ -128,7 +131,7 @@ describe("the timeouts of calls", () => {
     expect(expired.join("")).toBe("bcef");
   });
 
-  it("expire a call that was added to an empty list", async () => {
+  it("the timeouts expire a call that was added to an empty list", async () => {
     const timeouts = new Timeouts(20);
     const expired: string[] = [];
     for (const name of "ab") {
@@ -137,7 +140,7 @@ describe("the timeouts of calls", () => {
     }
   });
 
-  it("do not expire a call early, and return its remaining time", async () => {
+  it("the timeouts do not expire a call early, and return its remaining time", async () => {
     const timeouts = new Timeouts(200);
     const expired: string[] = [];
     const started = performance.now();
@@ -150,8 +153,8 @@ describe("the timeouts of calls", () => {
   });
 });
 
-describe("the timeouts of calls in a busy process", () => {
-  it("do not count the time in which the process is busy", async () => {
+describe("timeouts of calls in a busy process", () => {
+  it("the timeouts do not count the time in which the process is busy", async () => {
     const timeouts = new Timeouts(200);
     const expired: string[] = [];
     begin(timeouts, "a", expired);
@@ -164,7 +167,7 @@ describe("the timeouts of calls in a busy process", () => {
     await waitFor("it expires", () => expired.length === 1);
   });
 
-  it("do not count busy time that begins in the middle of an event loop turn", async () => {
+  it("the timeouts do not count busy time that begins in the middle of an event loop turn", async () => {
     for (let round = 0; round < 50; round++) {
       const timeouts = new Timeouts(100);
       const expired: string[] = [];
@@ -180,7 +183,7 @@ describe("the timeouts of calls in a busy process", () => {
     }
   });
 
-  it("do not expire a call whose answer arrived while the process was busy", async () => {
+  it("the timeouts do not expire a call whose answer arrived while the process was busy", async () => {
     const timeouts = new Timeouts(10);
     const expired: string[] = [];
     const [call] = begin(timeouts, "a", expired);

@@ -29,7 +29,7 @@ describe("an error", () => {
     ["WRONGPASS invalid username-password pair or user is disabled.", "WRONGPASS"],
   ])("%s has the code %s", (text, word) => expect(errorCodeOf(refusal(text))).toBe(word));
 
-  it("that Redis did not return has no code", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
+  it("an error that Redis did not return has no code", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
 
   it.each([
     ["MOVED 3999 127.0.0.1:6381", { kind: "moved", slot: 3999, to: { host: "127.0.0.1", port: 6381 } }],
