@@ -90,7 +90,7 @@ describe("the schema of a field", () => {
     for (const text of ["", "s", "5", "1.0000000001s", "300s "]) expect(text).not.toMatch(isDuration);
   });
 
-  it("cannot be created if a rule has no keyword", () => {
+  it("the schema of a field cannot be created if a rule has no keyword", () => {
     const field = registry.getMessage("usergroup.v1.GetUserGroupRequest")?.field["userGroupId"];
     if (!field) throw new Error("the field does not exist");
     const rules = create(FieldRulesSchema, { type: { case: "string", value: { prefix: "a" } } });

@@ -80,7 +80,7 @@ describe("RateLimiter", () => {
     expect(counts).toHaveLength(1);
   });
 
-  it("while the counter fails, limits uses by the last total of the counter plus the later uses", async () => {
+  it("RateLimiter limits uses by the last total of the counter plus the later uses while the counter fails", async () => {
     const { limiter, counts } = open();
     limiter.take("a");
     await counts[0]?.answer({ total: 1, resetMs: 4000 });

@@ -22,21 +22,21 @@ function checksum(body: string): string {
   return text.padStart(6, "0");
 }
 
-describe("a user group token", () => {
-  it("has its own prefix, 32 random characters and their checksum", () => {
+describe("user group tokens", () => {
+  it("a user group token has its own prefix, 32 random characters and their checksum", () => {
     const token = newUserGroupToken();
     expect(token).toMatch(/^ugt_[0-9A-Za-z]{38}$/);
     expect(token.slice(36)).toBe(checksum(token.slice(4, 36)));
     expect(isMalformedUserGroupToken(token)).toBe(false);
   });
 
-  it("is different each time, and can contain each of the 62 letters and digits", () => {
+  it("each user group token is different, and can contain each of the 62 letters and digits", () => {
     const bodies = Array.from({ length: 2000 }, () => newUserGroupToken().slice(4, 36));
     expect(new Set(bodies).size).toBe(2000);
     expect([...new Set(bodies.join(""))].sort().join("")).toBe(BASE62);
   });
 
-  it("is malformed if any character is changed, lost, repeated or swapped", () => {
+  it("a user group token is malformed if any character is changed, lost, repeated or swapped", () => {
     const token = newUserGroupToken();
     for (let i = 4; i < token.length; i++) {
       const other = token.charAt(i) === "x" ? "y" : "x";
@@ -52,16 +52,16 @@ describe("a user group token", () => {
   });
 
   it.each(["ugt_", "ugt_short", `${newUserGroupToken()}\n`, ` ${newUserGroupToken()}`.slice(1, -1), newApiToken()])(
-    "is malformed if the text is %j",
+    "a user group token is malformed if the text is %j",
     (text) => expect(isMalformedUserGroupToken(text)).toBe(true),
   );
 
   it.each(["", "abc", "UGT_x", ` ${newUserGroupToken()}`, "0123-imported-token"])(
-    "is not malformed if the text begins with neither ugt_ nor ugk_: %j",
+    "a text that begins with neither ugt_ nor ugk_ is not a malformed user group token: %j",
     (text) => expect(isMalformedUserGroupToken(text)).toBe(false),
   );
 
-  it("has a prefix that an API token does not have", () => {
+  it("a user group token has a prefix that an API token does not have", () => {
     expect(newUserGroupToken().startsWith(USER_GROUP_PREFIX)).toBe(true);
     expect(newApiToken().startsWith(USER_GROUP_PREFIX)).toBe(false);
   });
@@ -85,14 +85,14 @@ describe("an API token", () => {
   );
 });
 
-describe("a packed token", () => {
+describe("packed tokens", () => {
   const intact = (body: string) => `ugt_${body}${checksum(body)}`;
 
   it.each([
     ...["0", "z", "Z", "A"].map((character) => intact(character.repeat(32))),
     intact("0123456789ABCDEFGHIJKLMNOPQRSTUV"),
     ...Array.from({ length: 20 }, newUserGroupToken),
-  ])("of %s has 24 bytes, and unpackToken returns the original token", (token) => {
+  ])("the packed token of %s has 24 bytes, and unpackToken returns the original token", (token) => {
     const packed = packToken(token);
     expect(packed).toHaveLength(PACKED_TOKEN_BYTES);
     expect(PACKED_TOKEN_BYTES).toBe(24);
@@ -106,5 +106,5 @@ describe("a packed token", () => {
     "imported-0001",
     `${intact("0".repeat(32)).slice(0, -1)}~`,
     newUserGroupToken().slice(0, -1),
-  ])("does not exist for %s", (token) => expect(packToken(token)).toBeUndefined());
+  ])("packToken returns undefined for %s", (token) => expect(packToken(token)).toBeUndefined());
 });

@@ -4,7 +4,7 @@ import { isAllowedAddress, parseWebhookUrl } from "./webhook-url.ts";
 
 const networks = (...texts: string[]) => texts.map((text) => parseNetwork(text) as Network);
 
-describe("an address", () => {
+describe("addresses", () => {
   it.each(["93.184.215.14", "8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8"])("%s is public", (address) => {
     expect(isAllowedAddress(address, [])).toBe(true);
   });
@@ -20,7 +20,7 @@ describe("an address", () => {
     expect(isAllowedAddress(address, [])).toBe(false);
   });
 
-  it("is allowed if it is public, or if WEBHOOK_ALLOW contains its network", () => {
+  it("an address is allowed if it is public, or if WEBHOOK_ALLOW contains its network", () => {
     const allowed = networks("10.20.0.0/16", "fd00::/8");
     const of = (address: string) => isAllowedAddress(address, allowed);
     expect([of("10.20.1.1"), of("::ffff:10.20.1.1"), of("fd12::1"), of("8.8.8.8")]).toEqual([true, true, true, true]);
@@ -28,7 +28,7 @@ describe("an address", () => {
   });
 });
 
-describe("the URL of a webhook", () => {
+describe("webhook URLs", () => {
   it.each([
     ["https://example.com", "https://example.com/"],
     ["HTTPS://EXAMPLE.com:443/a?b=c", "https://example.com/a?b=c"],
@@ -41,7 +41,7 @@ describe("the URL of a webhook", () => {
     expect(parseWebhookUrl(text, [])).toBe(url);
   });
 
-  it("may begin with http:// if its host is a loopback host in WEBHOOK_ALLOW", () => {
+  it("the URL of a webhook may begin with http:// if its host is a loopback host in WEBHOOK_ALLOW", () => {
     for (const url of ["http://localhost:3000/", "http://127.0.0.1:3000/"]) {
       expect(parseWebhookUrl(url, networks("127.0.0.1"))).toBe(url);
       expect(() => parseWebhookUrl(url, networks("10.0.0.0/8"))).toThrow("must start with https://");

@@ -89,11 +89,11 @@ function reported(error: unknown) {
 
 const POLICY = (max: number) => `"address";q=${max};w=3600`;
 
-describe("failed authentications", () => {
+describe("limit on failed authentications", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
-  it("are limited per client address, but valid tokens from the same address are still accepted", async () => {
+  it("failed authentications are limited per client address, but valid tokens from the same address are still accepted", async () => {
     const { call, lookUps, counted, refused } = open(2);
     const calls = Array.from({ length: 6 }, () => call("192.0.2.1"));
     expect(lookUps).toHaveLength(6);
@@ -115,7 +115,7 @@ describe("failed authentications", () => {
     expect(refused()).toBe(1);
   });
 
-  it("are counted by the client address in the header of a trusted proxy", async () => {
+  it("failed authentications are counted by the client address in the header of a trusted proxy", async () => {
     const { call, lookUps, counted, addresses } = open(9, ["10.0.0.0/8"]);
     for (const client of ["2001:db8::1", "2001:db8:0:1::1"]) {
       const failing = call("10.0.0.1", { ...HEADER, "x-forwarded-for": client });

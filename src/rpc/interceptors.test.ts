@@ -37,7 +37,7 @@ async function refusal(method: typeof getUserGroup | typeof rotateUserGroupToken
   }
 }
 
-describe("a request that breaks a rule", () => {
+describe("validation of requests", () => {
   it.each([
     [getUserGroup, { userGroupId: "a\nb" }, "user_group_id", "must not contain U+000A LINE FEED"],
     [getUserGroup, { userGroupId: "" }, "user_group_id", "must not be empty"],
@@ -67,7 +67,7 @@ describe("a request that breaks a rule", () => {
       "must contain only visible ASCII characters and no spaces",
     ],
   ] as const)(
-    "is refused with an error that names the field and the broken rule: case %#",
+    "an invalid request is refused with an error that names the field and the broken rule: case %#",
     async (method, init, field, description) => {
       const error = await refusal(method, init);
       expect(error).toBeInstanceOf(ConnectError);

@@ -80,5 +80,6 @@ describe("the lifecycle", () => {
     expect(seen).toEqual(["first"]);
   });
 
-  it("closes without an error if it has no resources", async () => expect(await new Lifecycle().close(0)).toEqual([]));
+  it("a lifecycle without resources closes without an error", async () =>
+    expect(await new Lifecycle().close(0)).toEqual([]));
 });

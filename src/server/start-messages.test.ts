@@ -4,12 +4,12 @@ import { SETTINGS } from "../config/settings.ts";
 import { RecordUnreadable } from "../domain/errors.ts";
 import { answerTo, explainStartFailure } from "./start-messages.ts";
 
-describe("a command line", () => {
-  it("without arguments starts the service", () => {
+describe("command-line arguments", () => {
+  it("a command line without arguments starts the service", () => {
     expect(answerTo([])).toBeUndefined();
   });
 
-  it.each(["--help", "-h"])("with %s lists every setting", (arg) => {
+  it.each(["--help", "-h"])("a command line with %s lists every setting", (arg) => {
     const { text = "", exitCode } = answerTo([arg]) ?? {};
     const lines = text.split("\n");
     const listed: string[][] = [];
@@ -32,7 +32,7 @@ describe("a command line", () => {
     expect(exitCode).toBe(0);
   });
 
-  it.each(["--version", "-v"])("with %s prints the version", (arg) => {
+  it.each(["--version", "-v"])("a command line with %s prints the version", (arg) => {
     expect(answerTo([arg])).toEqual({ text: packageJson.version, exitCode: 0 });
   });
 
@@ -46,11 +46,14 @@ describe("a command line", () => {
     [["--help", "me"], "argument 2 (me) is unknown"],
     [["ADMIN_TOKEN=0123456789abcdef"], "argument 1 (ADMIN_TOKEN) is unknown"],
     [["ugk_0123456789"], "argument 1 (ugk_) is unknown"],
-  ])("with the arguments %j is rejected, and the message does not quote a value that may be secret", (args, start) => {
-    const { text = "", exitCode } = answerTo(args) ?? {};
-    expect(text.slice(0, text.indexOf(":"))).toBe(start);
-    expect(exitCode).toBe(2);
-  });
+  ])(
+    "a command line with the arguments %j is rejected, and the message does not quote a value that may be secret",
+    (args, start) => {
+      const { text = "", exitCode } = answerTo(args) ?? {};
+      expect(text.slice(0, text.indexOf(":"))).toBe(start);
+      expect(exitCode).toBe(2);
+    },
+  );
 });
 
 it("names the faulty record and REDIS_URL if Redis has a record of another program", () => {

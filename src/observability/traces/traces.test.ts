@@ -123,7 +123,7 @@ describe("the span of a call", () => {
   });
 });
 
-describe("a traceparent", () => {
+describe("traceparent", () => {
   it.each([
     ...["", "00", "garbage", `00-${"0".repeat(32)}-${PARENT.spanId}-01`, `00-${PARENT.traceId}-${"0".repeat(16)}-01`],
     ...[
@@ -132,7 +132,7 @@ describe("a traceparent", () => {
       SAMPLED.toUpperCase(),
       `${SAMPLED}, ${SAMPLED}`,
     ],
-  ])("is ignored if it is malformed: %j", async (traceparent) => {
+  ])("a malformed traceparent is ignored: %j", async (traceparent) => {
     const { collector, traces } = await newTraces();
     traces.begin({ ...START, traceparent, tracestate: "vendor=1" })?.end(undefined);
     await traces.close();
@@ -147,14 +147,14 @@ describe("a traceparent", () => {
     ["always_on", [true, true, true]],
     ["always_off", [false, false, false]],
     ["traceidratio", [false, false, false]],
-  ] as const)("and the sampler %s determine whether a call is sampled", async (sampler, expected) => {
+  ] as const)("the traceparent and the sampler %s determine whether a call is sampled", async (sampler, expected) => {
     const { traces } = await newTraces({ OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: "0" });
     const isSampled = (traceparent: string | null) => traces.begin({ ...START, traceparent }) !== undefined;
     expect([null, SAMPLED, UNSAMPLED].map(isSampled)).toEqual(expected);
     await traces.close();
   });
 
-  it("does not bypass the rate limit of spans, which is lower for unauthenticated clients", async () => {
+  it("a traceparent does not bypass the rate limit of spans, which is lower for unauthenticated clients", async () => {
     const { traces, lost } = await newTraces();
     const sampled = (start: CallStart, calls: number) =>
       Array.from({ length: calls }, () => traces.begin({ ...start, traceparent: SAMPLED })).filter(Boolean).length;
@@ -171,8 +171,8 @@ describe("a traceparent", () => {
   });
 });
 
-describe("the variables of OpenTelemetry", () => {
-  it("set the attributes of the service", async () => {
+describe("OpenTelemetry variables", () => {
+  it("the variables of OpenTelemetry set the attributes of the service", async () => {
     const attributes = "deployment.environment.name=%C3%A9,k8s.pod.name=a-1";
     const { collector, traces, faults } = await newTraces({ OTEL_RESOURCE_ATTRIBUTES: attributes });
     traces.begin(START)?.end(undefined);
@@ -187,7 +187,7 @@ describe("the variables of OpenTelemetry", () => {
     ["OTEL_TRACES_SAMPLER", ["always", "jaeger_remote", "ALWAYS_ON", "toString"]],
     ["OTEL_TRACES_SAMPLER_ARG", ["1.1", "-0.1", "5%", ".", "half"]],
     ["OTEL_RESOURCE_ATTRIBUTES", ["a", "=a", "a=b,c", "a=b=c", "a=%", `a=${"b".repeat(256)}`]],
-  ] as const)("are reported as faults if OpenTelemetry cannot use their values: %s", async (name, values) => {
+  ] as const)("variables are reported as faults if OpenTelemetry cannot use their values: %s", async (name, values) => {
     for (const value of values) {
       const { traces, faults } = await newTraces({ OTEL_TRACES_SAMPLER: "traceidratio", [name]: value });
       await traces.close();
@@ -215,8 +215,8 @@ it("adds a round trip to the trace of the running call, and adds none after the 
   expect(children.map(({ parentSpanId, name }) => [parentSpanId, name])).toEqual(expected);
 });
 
-describe("a collector", () => {
-  it("that returns an error loses the spans of the request, and `onLost` receives their number", async () => {
+describe("collectors", () => {
+  it("a collector that returns an error loses the spans of the request, and `onLost` receives their number", async () => {
     const { traces, lost, errors } = await newTraces({}, () => ({ status: 401 }));
     for (let i = 0; i < 3; i++) traces.begin(START)?.end(undefined);
     await traces.close();
@@ -224,7 +224,7 @@ describe("a collector", () => {
     expect(errors).toEqual(["Unauthorized"]);
   });
 
-  it("receives no spans that end after `close`", async () => {
+  it("a collector receives no spans that end after `close`", async () => {
     const { collector, traces, lost } = await newTraces();
     const call = traces.begin(START);
     await traces.close();
