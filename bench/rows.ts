@@ -9,8 +9,8 @@ export interface Row {
   readonly runtime: Runtime;
   readonly calls: readonly CallKey[];
   /**
-   * The program of the server. For this service, the path of the file. For another server on Node or Deno, the name of
-   * the file in `bench/servers/` without the extension. For Go, the argument that selects the server.
+   * The program of the server. This is the path of the file of this service, the name of a file in `bench/servers/`
+   * without the extension, or the argument that selects a server in Go.
    */
   readonly entry: string;
   /** Format of the stored records that the server reads. */

@@ -100,7 +100,7 @@ describeWithRedis("rotations of the signing key", () => {
   });
 
   it.each(RUNTIMES)(
-    "rotations concurrent with revocations on several workers of %s leave all workers with the same keys",
+    "all workers on %s have the same signing keys after concurrent rotations and revocations",
     async (runtime) => {
       const server = await newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, WORKERS: "2", PUBLIC_URL } });
       const post = async (path: string, body: object, token: string) => {

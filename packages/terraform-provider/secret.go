@@ -31,7 +31,7 @@ func (r *secretResource) Schema(_ context.Context, _ ephemeral.SchemaRequest, re
 			},
 			"secret": schema.StringAttribute{
 				Computed: true, Sensitive: true,
-				MarkdownDescription: "The secret. Null if this run has not created a secret, because the service shows each secret only once.",
+				MarkdownDescription: "The secret. The service shows each secret only once, so this attribute is null if this run has not created a secret.",
 			},
 		},
 	}

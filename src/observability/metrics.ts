@@ -344,7 +344,7 @@ export class CallSeries {
   /**
    * @param code the gRPC code, such as `OK` or `NotFound`
    * @param reason the reason of the error. Undefined if the call succeeded
-   * @returns the index of the bucket that contains the duration. For a stream, the number in `COLUMN.streams`
+   * @returns the index of the bucket that contains the duration, or `COLUMN.streams` for a stream
    */
   end(code: string, seconds: number, reason: string | undefined): number {
     this.inFlight--;

@@ -85,10 +85,10 @@ export const KEYS = {
   environment: environmentKey,
   ids: idsKey,
   group: (number: number, { id }: KeyArgs) => groupKey(number, id),
-  /** The key of the group with the id. If the id is empty, the hash of the token index for the current token. */
+  /** The key of the group with the id. If the id is empty, the key of the index hash with the current token. */
   target: (number: number, { id, currentDigest }: KeyArgs) =>
     id === "" ? tokensKey(number, currentDigest) : groupKey(number, id),
-  /** The hash of the token index for the new token. If the script creates no token, any hash of the index. */
+  /** The key of the index hash for the new token. If the script creates no token, the key of any index hash. */
   tokens: (number: number, { digest }: KeyArgs) => tokensKey(number, digest || "00"),
   request: (number: number, { requestDigest }: KeyArgs) => requestKey(number, requestDigest),
   apiTokens: apiTokensKey,

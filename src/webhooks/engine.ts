@@ -81,8 +81,8 @@ interface Candidate {
   readonly environment: Environment;
   readonly webhook: DueWebhook;
   /**
-   * If the last delivery failed, the time of the event whose delivery failed. Otherwise, the time of the first poll
-   * that read the current cursor of the webhook.
+   * The time of the event whose delivery failed, if the last delivery failed. Otherwise, this is the time of the first
+   * poll that read the current cursor of the webhook.
    */
   readonly since: number;
   readonly now: number;

@@ -8,7 +8,7 @@ import { newTerminal } from "../../../test/support/terminal.ts";
 import { UGS } from "./support/ugs.ts";
 
 /**
- * For each shell, two commands. The first command starts the shell, but does not load the settings of the user. The
+ * Two commands for each shell. The first command starts the shell, but does not load the settings of the user. The
  * second command loads the completion.
  */
 const SHELLS = {

@@ -118,7 +118,7 @@ function urlOf(given: string | URL): URL {
   if (!url || !/^https?:$/.test(url.protocol))
     throw new TypeError(`url must be the URL of the service, such as https://groups.example.com, not ${given}`);
   if (url.username || url.password || url.search || url.hash)
-    throw new TypeError("url must have no password, query or fragment; set the API token as token");
+    throw new TypeError("url must have no password, query or fragment; to set the API token, use the option `token`");
   return url;
 }
 

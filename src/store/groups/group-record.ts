@@ -66,9 +66,9 @@ export const FIELD = {
   /** The version of the last change. Missing if this version is `createVersion`. */
   version: "u",
   /**
-   * The creation time of the token. For an imported token, this is the snapshot time of the import. If the imported
-   * token replaced a younger token, this is the creation time of the younger token. Missing if the group and the token
-   * were created at the same time.
+   * The creation time of the token. An imported token has the `snapshot_time` of its import. If the imported token
+   * replaced a younger token, the field contains the creation time of the younger token. Missing if the group and the
+   * token were created at the same time.
    */
   tokenCreateTime: "r",
   /** The digest of the last replaced token that got a grace period, even if this period has ended. */

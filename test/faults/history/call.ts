@@ -53,7 +53,7 @@ export interface Call {
   readonly method: "get" | "update" | "rotate" | "resolve" | "delete" | "revoke" | "import" | "suspend" | "resume";
   readonly worker: string;
   readonly environment: string;
-  /** The group, in the format of `groupOf`. If the caller presented a token, the group that received this token. */
+  /** The group, in the format of `groupOf`. A call with a token concerns the group to which the token was issued. */
   readonly group: string;
   /** Token that the caller presented. Undefined if the call names the group by its id. */
   readonly token?: string | undefined;

@@ -71,7 +71,7 @@ class Order {
   readonly #given: ReadonlySet<string | undefined>;
   readonly #steps: readonly Step[];
   readonly #tried = new Set<string>();
-  /** The point that the search has reached with the fewest remaining calls. */
+  /** The point of the search at which the fewest calls remained. */
   #furthest: { readonly left: readonly Step[]; readonly state: State };
 
   constructor(calls: readonly Call[], { mayForget, staleMs }: Allowances) {

@@ -33,7 +33,7 @@ interface Sent {
  * Sends generated requests to every operation that responds with JSON. Expects that the service rejects a request if
  * and only if the document rejects it. Expects that every response matches the document.
  *
- * @param numRuns per operation, the number of valid requests and also the number of mutated requests
+ * @param numRuns the number of valid requests for each operation. The test sends the same number of mutated requests
  */
 export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; readonly seed: number }): void {
   const server = suiteServer(() => ({ env: { ADMIN_TOKEN } }));

@@ -33,8 +33,8 @@ interface Traits {
   /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
   /**
-   * If the field is a credential, the name of the credential in the prompt. The value of the option is then the path of
-   * a file that contains the credential, or `-` for standard input.
+   * The name of the credential in the prompt. Set if the field is a credential. The value of the option is then the path
+   * of a file that contains the credential, or `-` for standard input.
    */
   readonly secret?: string;
   /** Whether to read the credential from the terminal or standard input if the option is missing. Default: no. */
@@ -64,7 +64,7 @@ interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   readonly fields?: FieldInputs;
   /** Constant fields of the request. */
   readonly preset?: { readonly [field: string]: unknown };
-  /** If the response is a list, the columns of the table. */
+  /** The columns of the table. Set if the response is a list. */
   readonly columns?: readonly ColumnOf[];
   /** The note to write if the list is empty. */
   readonly none?: string;

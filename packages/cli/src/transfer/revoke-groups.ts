@@ -78,7 +78,7 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
     `the records of ${countText(unreadable.length, "user group")} cannot be read, so their tokens stay valid: ${names}`,
     {
       exitCode: EXIT.incomplete,
-      hint: "ask the operator of the service to check TOKEN_KEYS and the stored data, or delete these groups",
+      hint: "delete these groups, or ask the operator of the service to check TOKEN_KEYS and the stored data",
     },
   );
 }

@@ -110,10 +110,10 @@ export function watchActs(): void {
 /**
  * Returns the current session, with two additional fields:
  *
- * - `environment`: with an API token, the environment of the token. With `ADMIN_TOKEN`, the environment in the address,
- *   or undefined if the address contains no valid environment.
- * - `env`: the name of the environment for links and `ugs` commands. With an API token, always undefined, because the
- *   token implies the environment. With `ADMIN_TOKEN`, the name of `environment`.
+ * - `environment`: the environment of the API token. With `ADMIN_TOKEN`, this is the environment in the address, or
+ *   undefined if the address contains no valid environment.
+ * - `env`: the name of the environment for links and `ugs` commands. With `ADMIN_TOKEN`, this is the name of
+ *   `environment`. With an API token, `env` is undefined, because the token determines the environment.
  */
 export function useSession() {
   const current = session.value;
