@@ -7,7 +7,7 @@ import { timeText } from "../../../operator/src/times.ts";
 import { countText } from "../../../operator/src/words.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField, requireChanges, TextField, useFields } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
@@ -18,7 +18,10 @@ import { go, hrefOf, type Params } from "../routes.ts";
 import { signOut, useSession } from "../session/session.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
 
-type Acting = { readonly apiToken: ApiToken };
+interface Acting {
+  readonly apiToken: ApiToken;
+  readonly again: () => void;
+}
 
 /** Shows an API token, and the forms that change the token. */
 export function ApiTokenPage({ params }: { readonly params: Params }) {
@@ -26,7 +29,9 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
   const { admin, caller, environment, env } = useSession();
   // The API has no call that reads one API token by its id, so the page reads all API tokens.
   const answer = useAnswer(`token ${id}`, (signal) => readApiTokens(admin, { environment }, signal));
+  const { again } = answer;
   const apiToken = answer.value?.find((each) => each.id === id);
+  const acting = apiToken && { apiToken, again };
   return (
     <Page
       title="API token"
@@ -38,20 +43,20 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
         </Links>
       }
       actions={
-        apiToken && (
+        acting && (
           <>
             <DialogButton label="Edit" icon={Pencil}>
-              <Update apiToken={apiToken} />
+              {(close) => <Update {...acting} onClose={close} />}
             </DialogButton>
             <DialogButton label="Rotate" icon={RefreshCw}>
-              <Rotate apiToken={apiToken} />
+              {(close) => <Rotate {...acting} onClose={close} />}
             </DialogButton>
-            <Revoke apiToken={apiToken} />
+            <Revoke {...acting} />
           </>
         )
       }
     >
-      <FailureBox error={answer.error} again={answer.again} />
+      <FailureBox error={answer.error} again={again} />
       {!answer.value && answer.isBusy && <Skeleton />}
       {answer.value && !apiToken && (
         <p class="note">
@@ -59,7 +64,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
           defined in the setting API_TOKENS.
         </p>
       )}
-      {apiToken && (
+      {acting && (
         <>
           {id === caller.apiTokenId && (
             <p class="note">
@@ -67,7 +72,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
             </p>
           )}
           <section class="card">
-            <MessageFacts schema={ApiTokenSchema} message={apiToken} />
+            <MessageFacts schema={ApiTokenSchema} message={acting.apiToken} />
             <CommandLine command="token list" />
           </section>
         </>
@@ -78,7 +83,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
 
 const NEVER = "never";
 
-function Update({ apiToken }: Acting) {
+function Update({ apiToken, again, onClose }: Acting & Closable) {
   const { admin, environment } = useSession();
   const { id } = apiToken;
   const stored = { name: apiToken.displayName, expires: timeText(apiToken.expireTime) ?? NEVER };
@@ -96,6 +101,7 @@ function Update({ apiToken }: Acting) {
       expireTime: isEndless ? undefined : timeIn("Expires", expires, 1),
       updateMask: { paths: [...(isRenamed ? ["display_name"] : []), ...(isMoved ? ["expire_time"] : [])] },
     });
+    again();
     return `Saved the API token ${id}.`;
   };
   const options = {
@@ -109,6 +115,7 @@ function Update({ apiToken }: Acting) {
       command={{ command: "token update", options: changed.length > 0 ? options : { expires: "90d" }, args: [id] }}
       isUnsaved={changed.length > 0}
       onConfirm={update}
+      onClose={onClose}
     >
       <TextField label="Name" {...field("name")} />
       <TextField
@@ -120,7 +127,7 @@ function Update({ apiToken }: Acting) {
   );
 }
 
-function Rotate({ apiToken: { id } }: Acting) {
+function Rotate({ apiToken: { id }, again, onClose }: Acting & Closable) {
   const showSecret = useSecret();
   const { admin, environment } = useSession();
   const rotate = async (previousTokenTtl: Duration) => {
@@ -130,6 +137,7 @@ function Rotate({ apiToken: { id } }: Acting) {
       token,
       lost: "The service does not store the secret. If you lose the secret, rotate the API token again.",
     });
+    again();
     return `Rotated the API token ${id}. The new secret is shown only once.`;
   };
   return (
@@ -140,6 +148,7 @@ function Rotate({ apiToken: { id } }: Acting) {
       consequence={`This revokes the old secret of the API token ${id} at once. Back ends that use the old secret can no longer call the service.`}
       command="token rotate"
       onRotate={rotate}
+      onClose={onClose}
     />
   );
 }

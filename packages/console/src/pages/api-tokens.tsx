@@ -48,7 +48,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
     go(hrefOf("tokens", { env, order, role, ...changed }), true);
   const create = (
     <DialogButton label="New API token" icon={Plus} look="main">
-      <CreateApiToken />
+      {(close) => <CreateApiToken onMade={again} onClose={close} />}
     </DialogButton>
   );
   return (
@@ -96,7 +96,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
 }
 
 /** Creates an API token in a dialog. */
-export function CreateApiToken() {
+export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { admin, environment } = useSession();
   const { values, field } = useFields({ name: "", role: "manage", expires: "" });
@@ -115,6 +115,7 @@ export function CreateApiToken() {
       token,
       lost: `The service does not store the secret. If you lose the secret, rotate the API token ${apiToken?.id}.`,
     });
+    onMade();
     return `Created the API token ${name}. The secret is shown only once.`;
   };
   return (
@@ -124,6 +125,7 @@ export function CreateApiToken() {
       command={{ command: "token create", options: { name: name || "NAME", role, expires: expires.trim() } }}
       isUnsaved={name !== ""}
       onConfirm={create}
+      onClose={onClose}
     >
       <TextField label="Name" hint="A name for people, such as the name of the back end." {...field("name")} />
       <SelectField

@@ -1,6 +1,6 @@
 import { parseEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { ChangeDialog } from "../parts/dialog.tsx";
+import { ChangeDialog, type Closable } from "../parts/dialog.tsx";
 import { SelectField, TextField, useFields } from "../parts/field.tsx";
 import { useSession } from "../session/session.ts";
 
@@ -11,7 +11,7 @@ const TAG_OPTIONS = [
 ] as const;
 
 /** Creates an environment in a dialog. @param onDone receives the name of the environment */
-export function CreateEnvironment({ onDone }: { readonly onDone?: (name: string) => void }) {
+export function CreateEnvironment({ onDone, onClose }: { readonly onDone: (name: string) => void } & Closable) {
   const { admin } = useSession();
   const { values, field } = useFields({ name: "", tag: "" });
   const { name, tag } = values;
@@ -21,7 +21,7 @@ export function CreateEnvironment({ onDone }: { readonly onDone?: (name: string)
     if (!environment)
       throw new InvalidInput("A name has 1 to 64 characters: ASCII letters, digits, '.', '_' or '-'.", "Name");
     await admin.createEnvironment({ environment });
-    onDone?.(whole);
+    onDone(whole);
     return `Created the environment ${whole}.`;
   };
   return (
@@ -31,6 +31,7 @@ export function CreateEnvironment({ onDone }: { readonly onDone?: (name: string)
       command={{ command: "env create", args: [name ? whole : "NAME"], env: undefined }}
       isUnsaved={name !== ""}
       onConfirm={create}
+      onClose={onClose}
     >
       <TextField label="Name" {...field("name")} />
       <SelectField label="Tag" {...field("tag")} options={TAG_OPTIONS} />

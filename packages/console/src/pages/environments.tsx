@@ -4,9 +4,9 @@ import { GetEnvironmentResponseSchema } from "../../../../gen/usergroup/admin/v1
 import { type Environment, EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { countText } from "../../../operator/src/words.ts";
-import { readAgain, useAnswer, useList } from "../parts/calls.ts";
+import { useAnswer, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeDialog, DialogButton } from "../parts/dialog.tsx";
+import { ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField } from "../parts/field.tsx";
 import { announce } from "../parts/live.tsx";
@@ -35,7 +35,7 @@ function All() {
   });
   const create = (
     <DialogButton label="New environment" icon={Plus} look="main">
-      <CreateEnvironment />
+      {(close) => <CreateEnvironment onDone={list.again} onClose={close} />}
     </DialogButton>
   );
   return (
@@ -70,7 +70,7 @@ function All() {
                     </>
                   }
                 >
-                  <Delete environment={environment} />
+                  {(close) => <Delete environment={environment} again={list.again} onClose={close} />}
                 </DialogButton>
               ),
             },
@@ -101,22 +101,21 @@ function Own() {
   );
 }
 
-function Delete({ environment: { name, tag } }: { readonly environment: Environment }) {
+function Delete({
+  environment: { name, tag },
+  again,
+  onClose,
+}: { readonly environment: Environment; readonly again: () => void } & Closable) {
   const { admin } = useSession();
   const [force, setForce] = useState(false);
   const id = formatEnvironmentName({ name, tag });
   /** Each call deletes a limited number of user groups, so the call is repeated until the environment is deleted. */
   const deleteAll = async () => {
-    try {
-      for (;;) {
-        const request = { environment: { name, tag }, force };
-        const { done, remainingUserGroups } = await admin.deleteEnvironment(request);
-        if (done) return `Deleted the environment ${id}.`;
-        announce(`${countText(remainingUserGroups, "user group")} left to delete`);
-      }
-    } catch (error) {
-      void readAgain();
-      throw error;
+    for (;;) {
+      const request = { environment: { name, tag }, force };
+      const { done, remainingUserGroups } = await admin.deleteEnvironment(request);
+      if (done) return `Deleted the environment ${id}.`;
+      announce(`${countText(remainingUserGroups, "user group")} left to delete`);
     }
   };
   return (
@@ -127,6 +126,10 @@ function Delete({ environment: { name, tag } }: { readonly environment: Environm
       button="Delete it"
       command={{ command: "env delete", options: { force }, args: [id], env: undefined }}
       onConfirm={deleteAll}
+      onClose={() => {
+        onClose();
+        again();
+      }}
     >
       <CheckField label="Also delete the user groups of the environment" value={force} onValue={setForce} />
     </ChangeDialog>

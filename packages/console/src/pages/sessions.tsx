@@ -2,9 +2,9 @@ import { useState } from "preact/hooks";
 import { SigningKeySchema } from "../../../../gen/usergroup/admin/v1/signing_key_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { readAgain, useAction, useList } from "../parts/calls.ts";
+import { useAction, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeButton, ChangeDialog, CloseDialog } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
 import { columnsFor } from "../parts/message.tsx";
@@ -58,16 +58,15 @@ function Ending({ params }: { readonly params: Params }) {
       </Form>
       <CommandLine {...command} />
       {isEnding && (
-        <CloseDialog.Provider value={() => setEnding(false)}>
-          <ChangeDialog
-            title="Revoke viewer sessions"
-            id={viewer || group}
-            consequence={`This revokes all viewer sessions of ${whose}. Pages with a revoked session need a new session.`}
-            button="Revoke them"
-            command={command}
-            onConfirm={end}
-          />
-        </CloseDialog.Provider>
+        <ChangeDialog
+          title="Revoke viewer sessions"
+          id={viewer || group}
+          consequence={`This revokes all viewer sessions of ${whose}. Pages with a revoked session need a new session.`}
+          button="Revoke them"
+          command={command}
+          onConfirm={end}
+          onClose={() => setEnding(false)}
+        />
       )}
     </Section>
   );
@@ -93,7 +92,7 @@ function SigningKeys() {
       />
       <CommandLine command="signing-key list" />
       {isRoot ? (
-        <Rotate />
+        <Rotate again={list.again} />
       ) : (
         <p class="note">Only ADMIN_TOKEN can rotate signing keys. The service rotates the keys every 30 days.</p>
       )}
@@ -101,16 +100,17 @@ function SigningKeys() {
   );
 }
 
-function Rotate() {
+function Rotate({ again }: { readonly again: () => void }) {
   const { admin, environment } = useSession();
   const id = environment ? formatEnvironmentName(environment) : "";
   const rotating = useAction(async () => {
     await admin.rotateSigningKey({ environment });
-    await readAgain();
+    again();
     return "Rotated the signing keys. The next key starts to sign 15 minutes after its publication. No session is revoked.";
   });
   const end = async () => {
     await admin.rotateSigningKey({ environment, endSessions: true });
+    again();
     return `Revoked the viewer sessions of ${id}. A back end that verifies sessions by itself reads the new keys within 10 minutes. Until then, the back end accepts the old sessions.`;
   };
   return (

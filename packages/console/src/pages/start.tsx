@@ -71,7 +71,7 @@ export function StartPage() {
             </p>
             {isRoot && (
               <DialogButton label="New environment" icon={Plus}>
-                <CreateEnvironment onDone={(name) => go(hrefOf("start", { env: name }))} />
+                {(close) => <CreateEnvironment onDone={(name) => go(hrefOf("start", { env: name }))} onClose={close} />}
               </DialogButton>
             )}
           </Step>
@@ -92,7 +92,7 @@ export function StartPage() {
                   read the token from the environment variable <code>API_TOKEN</code>.
                 </p>
                 <DialogButton label="New API token" icon={Plus}>
-                  <CreateApiToken />
+                  {(close) => <CreateApiToken onMade={() => {}} onClose={close} />}
                 </DialogButton>
               </Step>
               <Step
@@ -131,7 +131,7 @@ export function StartPage() {
                   <a href={hrefOf("webhook", { env, id: value.webhook })}>Send a test</a>
                 ) : (
                   <DialogButton label="New webhook" icon={Plus}>
-                    <CreateWebhook />
+                    {(close) => <CreateWebhook onDone={() => {}} onClose={close} />}
                   </DialogButton>
                 )}
               </Step>

@@ -5,10 +5,10 @@ import { useRef, useState } from "preact/hooks";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { timeIn } from "../../../operator/src/input.ts";
 import { durationText } from "../../../operator/src/times.ts";
-import { readAgain, useAnswer } from "../parts/calls.ts";
+import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { CopyButton } from "../parts/copy.tsx";
-import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { requireChanges, TextField, useFields } from "../parts/field.tsx";
 import { GroupState, MessageFacts } from "../parts/message.tsx";
@@ -32,7 +32,7 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
     const { userGroup } = await admin.lookupUserGroup({ environment, userGroupId: id }, { signal });
     return userGroup;
   });
-  const group = answer.value;
+  const { value: group, again } = answer;
   return (
     <Page
       title="User group"
@@ -50,23 +50,23 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
             {!isRoot && (
               <>
                 <DialogButton label="Edit" icon={Pencil}>
-                  <Change group={group} />
+                  {(close) => <Change group={group} again={again} onClose={close} />}
                 </DialogButton>
                 <DialogButton label="Rotate the token" icon={RefreshCw}>
-                  <Rotate group={group} />
+                  {(close) => <Rotate group={group} again={again} onClose={close} />}
                 </DialogButton>
               </>
             )}
             <DialogButton label={group.suspension ? "Change its suspension" : "Suspend"} icon={Pause}>
-              <Suspend group={group} />
+              {(close) => <Suspend group={group} again={again} onClose={close} />}
             </DialogButton>
-            {group.suspension && <Resume group={group} />}
-            <End group={group} />
+            {group.suspension && <Resume group={group} again={again} />}
+            <End group={group} again={again} />
           </>
         )
       }
     >
-      <FailureBox error={answer.error} again={answer.again} />
+      <FailureBox error={answer.error} again={again} />
       {!group && answer.isBusy && <Skeleton />}
       {group && (
         <div class="board">
@@ -88,7 +88,7 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
               </p>
               <Snippets label="Create a viewer session" programs={sessionPrograms(id)} />
             </Section>
-            <Timeline id={id} />
+            <Timeline group={group} />
           </div>
         </div>
       )}
@@ -99,10 +99,10 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
 /** The maximum number of events in the timeline. */
 const EVENTS = 20;
 
-/** Shows the last audit events of a user group. */
-function Timeline({ id }: { readonly id: string }) {
+/** Shows the last audit events of a user group. Reads the events again when the group changes. */
+function Timeline({ group: { providedId: id, etag } }: { readonly group: UserGroupInfo }) {
   const { admin, environment, env } = useSession();
-  const { value, error, again } = useAnswer(`events ${id}`, async (signal) => {
+  const { value, error, again } = useAnswer(`events ${id} ${etag}`, async (signal) => {
     const request = { environment, userGroupId: id, pageSize: EVENTS };
     return (await admin.listAuditEvents(request, { signal })).auditEvents;
   });
@@ -128,10 +128,13 @@ function Timeline({ id }: { readonly id: string }) {
   );
 }
 
-type Acting = { readonly group: UserGroupInfo };
+interface Acting {
+  readonly group: UserGroupInfo;
+  readonly again: () => Promise<void>;
+}
 
 /** Edits the fields of a group. If another user has changed the group, the first attempt to save shows a warning. */
-function Change({ group }: Acting) {
+function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();
   const present = textsOf(group);
   const { values: texts, changed: paths, field } = useFields(present);
@@ -148,11 +151,12 @@ function Change({ group }: Acting) {
     } catch (error) {
       // `Aborted` means that another user has changed the group. The page reads the new values before the next attempt.
       if (ConnectError.from(error).code === Code.Aborted) {
-        await readAgain();
+        await again();
         setChecked(undefined);
       }
       throw error;
     }
+    await again();
     return `Saved ${paths.join(", ")} of the user group ${id}.`;
   };
   const cleared = paths.filter((field) => texts[field]?.trim() === "");
@@ -164,6 +168,7 @@ function Change({ group }: Acting) {
       command={{ command: "group update", args: [id], options: paths.length > 0 ? options : { name: "TEXT" } }}
       isUnsaved={paths.length > 0}
       onConfirm={change}
+      onClose={onClose}
     >
       <GroupFieldset field={field} />
       {changedByOthers.length > 0 && (
@@ -177,7 +182,7 @@ function Change({ group }: Acting) {
   );
 }
 
-function Rotate({ group: { providedId: id } }: Acting) {
+function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable) {
   const showSecret = useSecret();
   const { caller, userGroups } = useSession();
   // A retry sends the same request id, so the service rotates the token only once.
@@ -188,14 +193,17 @@ function Rotate({ group: { providedId: id } }: Acting) {
       previousTokenTtl,
       requestId,
     });
-    if (userGroup?.suspension)
+    if (userGroup?.suspension) {
+      await again();
       return `Rotated the token of the user group ${id}. After the suspension, ugs group create returns the new token.`;
+    }
     const token = userGroup?.token ?? "";
     showSecret({
       title: `The new token of the user group ${id}`,
       token,
       lost: "If you lose the token, rotate the token again.",
     });
+    await again();
     return `Rotated the token of the user group ${id}.`;
   };
   return (
@@ -206,6 +214,7 @@ function Rotate({ group: { providedId: id } }: Acting) {
       consequence={`This revokes the old token of the user group ${id} at once. Dashboards that use the old token show nothing until they have the new token.`}
       command="group rotate"
       onRotate={rotate}
+      onClose={onClose}
     />
   );
 }
@@ -213,7 +222,7 @@ function Rotate({ group: { providedId: id } }: Acting) {
 const UNTIL = "Resume it at";
 
 /** Suspends a user group, or changes the suspension of the group. */
-function Suspend({ group: { providedId: id } }: Acting) {
+function Suspend({ group: { providedId: id }, again, onClose }: Acting & Closable) {
   const { admin, environment } = useSession();
   const { values, field } = useFields({ reason: "", message: "", until: "" });
   const { reason, message } = values;
@@ -221,6 +230,7 @@ function Suspend({ group: { providedId: id } }: Acting) {
   const suspend = async () => {
     const time = until === "" ? undefined : timeIn(UNTIL, until, 1);
     await admin.suspendUserGroup({ environment, userGroupId: id, reason, message, until: time });
+    await again();
     return `Suspended the user group ${id}.`;
   };
   return (
@@ -231,6 +241,7 @@ function Suspend({ group: { providedId: id } }: Acting) {
       button="Suspend it"
       command={{ command: "group suspend", options: { reason, message, until }, args: [id] }}
       onConfirm={suspend}
+      onClose={onClose}
     >
       <TextField label="Reason" hint="For operators. Viewers do not see the reason." {...field("reason")} />
       <TextField label="Message" hint="The page can show this message to viewers." {...field("message")} />
@@ -243,10 +254,11 @@ function Suspend({ group: { providedId: id } }: Acting) {
   );
 }
 
-function Resume({ group: { providedId: id } }: Acting) {
+function Resume({ group: { providedId: id }, again }: Acting) {
   const { admin, environment } = useSession();
   const resume = async () => {
     await admin.resumeUserGroup({ environment, userGroupId: id });
+    await again();
     return `Resumed the user group ${id}.`;
   };
   return (
@@ -263,13 +275,15 @@ function Resume({ group: { providedId: id } }: Acting) {
   );
 }
 
-function End({ group }: Acting) {
+function End({ group, again }: Acting) {
   const { admin, environment, env } = useSession();
   const requestId = useRef(newRequestId());
   const { providedId: id, etag } = group;
   const revoke = async () => {
     await admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
     requestId.current = newRequestId();
+    // The revocation has changed the etag of the group. The next change must send the new etag.
+    await again();
     return `Revoked the tokens of the user group ${id}.`;
   };
   const remove = async () => {

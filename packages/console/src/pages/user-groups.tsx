@@ -32,7 +32,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
   };
   const create = (
     <DialogButton label="New user group" icon={Plus} look="main">
-      <Create />
+      {(close) => <Create onMade={list.again} onClose={close} />}
     </DialogButton>
   );
   return (
@@ -69,7 +69,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
   );
 }
 
-function Create() {
+function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { userGroups } = useSession();
   const [id, setId] = useState("");
@@ -90,6 +90,7 @@ function Create() {
         token,
         lost: "If you lose the token, rotate the token.",
       });
+    onMade();
     return suspension
       ? `Created the user group ${id}. This group has expired already.`
       : `Created the user group ${id}.`;
@@ -101,6 +102,7 @@ function Create() {
       command={{ command: "group create", options: optionsFor(texts), args: [id || "ID"] }}
       isUnsaved={[id, ...Object.values(texts)].some((text) => text !== "")}
       onConfirm={create}
+      onClose={onClose}
     >
       <TextField
         label="Id"

@@ -10,9 +10,9 @@ import {
 import { timeIn } from "../../../operator/src/input.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { Badge } from "../parts/badge.tsx";
-import { readAgain, useAction, useAnswer } from "../parts/calls.ts";
+import { useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { requireChanges, TextField, useFields } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
@@ -25,7 +25,10 @@ import { fieldsIn, WebhookFieldset, type WebhookValues } from "../webhooks/webho
 import { WebhookState } from "../webhooks/webhook-state.tsx";
 import { isEnabled, outcomeText, redeliveryText, stateText, testText, undeliveredSince } from "../webhooks/webhooks.ts";
 
-type Acting = { readonly webhook: Webhook };
+interface Acting {
+  readonly webhook: Webhook;
+  readonly again: () => void;
+}
 
 /** Shows a webhook with its deliveries, and the forms that change the webhook. */
 export function WebhookPage({ params }: { readonly params: Params }) {
@@ -40,26 +43,26 @@ export function WebhookPage({ params }: { readonly params: Params }) {
     return { webhook, deliveries };
   });
   const { value, isBusy, error, again } = answer;
-  const webhook = value?.webhook;
+  const acting = value?.webhook && { webhook: value.webhook, again };
   return (
     <Page
       title="Webhook"
       detail={webhookId}
       beside={
         <Links>
-          {webhook && <WebhookState webhook={webhook} />}
+          {acting && <WebhookState {...acting} />}
           <a href={hrefOf("webhooks", { env })}>All webhooks</a>
         </Links>
       }
-      actions={webhook && <Actions webhook={webhook} />}
+      actions={acting && <Actions {...acting} />}
     >
       <FailureBox error={error} again={again} />
       {!value && isBusy && <Skeleton />}
-      {webhook && (
+      {acting && (
         <>
-          <Condition webhook={webhook} />
+          <Condition {...acting} />
           <Section title="Details">
-            <MessageFacts schema={WebhookSchema} message={webhook} />
+            <MessageFacts schema={WebhookSchema} message={acting.webhook} />
             <CommandLine command="webhook get" args={[webhookId]} />
           </Section>
           <Section
@@ -71,7 +74,7 @@ export function WebhookPage({ params }: { readonly params: Params }) {
                   Read again
                 </button>
                 <DialogButton label="Deliver again" icon={History}>
-                  <Redeliver webhook={webhook} />
+                  {(close) => <Redeliver {...acting} onClose={close} />}
                 </DialogButton>
               </>
             }
@@ -122,8 +125,9 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
   );
 }
 
-function Actions({ webhook }: Acting) {
+function Actions(acting: Acting) {
   const { admin, environment } = useSession();
+  const { webhook, again } = acting;
   const { id } = webhook;
   const isOn = isEnabled(webhook);
   const testing = useAction(async () => {
@@ -133,7 +137,7 @@ function Actions({ webhook }: Acting) {
   const switching = useAction(async () => {
     const updateMask = { paths: ["enabled"] };
     await admin.updateWebhook({ environment, webhookId: id, enabled: !isOn, updateMask });
-    await readAgain();
+    again();
     return isOn
       ? `Disabled the webhook ${id}. Its events wait until you enable the webhook. The service deletes events that are older than AUDIT_RETENTION.`
       : `Enabled the webhook ${id}. The service now delivers the waiting events.`;
@@ -149,17 +153,17 @@ function Actions({ webhook }: Acting) {
         {isOn ? "Disable" : "Enable"}
       </button>
       <DialogButton label="Edit" icon={Pencil}>
-        <Update webhook={webhook} />
+        {(close) => <Update {...acting} onClose={close} />}
       </DialogButton>
-      <RotateSecret webhook={webhook} />
-      <Delete webhook={webhook} />
+      <RotateSecret {...acting} />
+      <Delete {...acting} />
       <FailureBox error={testing.error} isRead />
       <FailureBox error={switching.error} />
     </>
   );
 }
 
-function Update({ webhook }: Acting) {
+function Update({ webhook, again, onClose }: Acting & Closable) {
   const { admin, environment } = useSession();
   const { id, displayName, url, eventTypes } = webhook;
   const stored: WebhookValues = { displayName, url, isOfAllTypes: eventTypes.length === 0, eventTypes };
@@ -181,6 +185,7 @@ function Update({ webhook }: Acting) {
     ];
     requireChanges(paths);
     await admin.updateWebhook({ environment, webhookId: id, ...fields, updateMask: { paths } });
+    again();
     return `Saved the webhook ${id}.`;
   };
   return (
@@ -190,18 +195,20 @@ function Update({ webhook }: Acting) {
       command={{ command: "webhook update", options: changed.length > 0 ? options : { name: "NAME" }, args: [id] }}
       isUnsaved={changed.length > 0}
       onConfirm={update}
+      onClose={onClose}
     >
       <WebhookFieldset field={field} />
     </ChangeDialog>
   );
 }
 
-function Redeliver({ webhook: { id } }: Acting) {
+function Redeliver({ webhook: { id }, again, onClose }: Acting & Closable) {
   const { admin, environment } = useSession();
   const [since, setSince] = useState("");
   const redeliver = async () => {
     const startTime = timeIn("Since", since, -1);
     const { webhook } = await admin.redeliverWebhook({ environment, webhookId: id, startTime });
+    again();
     return webhook && redeliveryText(webhook, startTime);
   };
   return (
@@ -214,6 +221,7 @@ function Redeliver({ webhook: { id } }: Acting) {
         args: [id],
       }}
       onConfirm={redeliver}
+      onClose={onClose}
     >
       <TextField
         label="Since"
@@ -225,7 +233,7 @@ function Redeliver({ webhook: { id } }: Acting) {
   );
 }
 
-function RotateSecret({ webhook: { id } }: Acting) {
+function RotateSecret({ webhook: { id }, again }: Acting) {
   const showSecret = useSecret();
   const { admin, environment } = useSession();
   const rotate = async () => {
@@ -236,6 +244,7 @@ function RotateSecret({ webhook: { id } }: Acting) {
       noun: "secret",
       lost: "For 24 hours, messages are signed with both the old and the new secret. The new secret is not shown again. If you lose the new secret, rotate the secret again.",
     });
+    again();
     return `Rotated the secret of the webhook ${id}. The new secret is shown only once.`;
   };
   return (

@@ -21,7 +21,7 @@ export function WebhooksPage() {
   const { value, isBusy, error, again } = answer;
   const create = (
     <DialogButton label="New webhook" icon={Plus} look="main">
-      <CreateWebhook />
+      {(close) => <CreateWebhook onDone={again} onClose={close} />}
     </DialogButton>
   );
   return (
@@ -55,7 +55,7 @@ export function WebhooksPage() {
 }
 
 /** Creates a webhook in a dialog. */
-export function CreateWebhook() {
+export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { admin, environment } = useSession();
   const { values, field } = useFields(NO_VALUES);
@@ -68,6 +68,7 @@ export function CreateWebhook() {
       noun: "secret",
       lost: `The receiver verifies messages with this secret. The secret is not shown again. If you lose the secret, rotate the secret of the webhook ${webhook?.id}.`,
     });
+    onDone();
     return `Created the webhook ${displayName}. The secret is shown only once.`;
   };
   return (
@@ -81,6 +82,7 @@ export function CreateWebhook() {
       }}
       isUnsaved={displayName !== "" || url !== ""}
       onConfirm={create}
+      onClose={onClose}
     >
       <WebhookFieldset field={field} />
     </ChangeDialog>

@@ -1,4 +1,4 @@
-import { type MutableRef, useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Page } from "../../../operator/src/pages.ts";
 import { countText } from "../../../operator/src/words.ts";
 import { session } from "../session/session.ts";
@@ -12,14 +12,6 @@ export interface Answer<T> {
   readonly isBusy: boolean;
   /** Repeats the request. The returned promise resolves after the request has succeeded or failed. */
   readonly again: () => Promise<void>;
-}
-
-/** The functions that send the requests of the mounted components. */
-const mounted = new Set<MutableRef<() => Promise<void>>>();
-
-/** Reads all data of the page again, for example after a change. Resolves after each request has succeeded or failed. */
-export async function readAgain(): Promise<void> {
-  await Promise.all([...mounted].map(({ current }) => current()));
 }
 
 const UNREAD = { value: undefined, error: undefined, isBusy: true };
@@ -56,12 +48,8 @@ export function useAnswer<T>(
   const latest = useRef(read);
   latest.current = read;
   useEffect(() => {
-    mounted.add(latest);
     void latest.current();
-    return () => {
-      mounted.delete(latest);
-      inFlight.current?.abort();
-    };
+    return () => inFlight.current?.abort();
   }, [session.value?.number, key]);
   return { ...current, again: () => latest.current() };
 }

@@ -1,8 +1,7 @@
 import type { LucideIcon } from "lucide-preact";
-import { type ComponentChildren, createContext } from "preact";
-import { useContext, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { readAgain } from "./calls.ts";
 import { CommandLine } from "./command.tsx";
 import type { CommandProps } from "./command-text.ts";
 import { Form, TextField } from "./field.tsx";
@@ -11,14 +10,12 @@ import { announce, LiveRegion } from "./live.tsx";
 import { leave, leaving, useUnsaved } from "./unsaved.ts";
 import { Visible } from "./visible.tsx";
 
-/** Closes the `ChangeDialog` in the context. */
-export const CloseDialog = createContext(() => {});
+export interface Closable {
+  /** Runs when the user wants to close the dialog. */
+  readonly onClose: () => void;
+}
 
-/**
- * Shows a modal dialog. When the dialog closes, the focus returns to the element that opened the dialog.
- *
- * @param onClose runs when the user wants to close the dialog
- */
+/** Shows a modal dialog. When the dialog closes, the focus returns to the element that opened the dialog. */
 export function Dialog({
   title,
   look,
@@ -27,9 +24,8 @@ export function Dialog({
 }: {
   readonly title: string;
   readonly look?: string;
-  readonly onClose: () => void;
   readonly children: ComponentChildren;
-}) {
+} & Closable) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useLayoutEffect(() => {
@@ -63,7 +59,7 @@ export function Dialog({
   );
 }
 
-interface Change {
+interface Change extends Closable {
   readonly title: string;
   /** The id that the user must type to confirm a destructive change. Undefined if the change is not destructive. */
   readonly id?: string | undefined;
@@ -77,7 +73,7 @@ interface Change {
   readonly onConfirm: () => Promise<string | undefined>;
 }
 
-/** Shows a dialog with a form that makes a change. After the change, the dialog closes, and the page reads its data again. */
+/** Shows a dialog with a form that makes a change. */
 export function ChangeDialog({
   title,
   id,
@@ -87,8 +83,8 @@ export function ChangeDialog({
   isUnsaved = false,
   children,
   onConfirm,
+  onClose,
 }: Change) {
-  const closeDialog = useContext(CloseDialog);
   useUnsaved(isUnsaved);
   const [typed, setTyped] = useState("");
   const field = `To continue, type ${id}`;
@@ -96,14 +92,13 @@ export function ChangeDialog({
     leaving.value = undefined;
     // Clear the announcement of the dialog. Otherwise, the live region of the page would repeat this announcement.
     announce("");
-    closeDialog();
+    onClose();
   };
   const confirm = async () => {
     if (id !== undefined && typed !== id)
       throw new InvalidInput(`The typed text is not ${id}: nothing was done.`, field);
     const done = await onConfirm();
     close();
-    await readAgain();
     return done;
   };
   const cancel = (
@@ -127,7 +122,7 @@ export function ChangeDialog({
   );
 }
 
-/** Shows a button that opens a dialog. @param children the dialog */
+/** Shows a button that opens a dialog. @param children creates the dialog from a function that closes the dialog */
 export function DialogButton({
   label,
   icon: Icon,
@@ -137,7 +132,7 @@ export function DialogButton({
   readonly label: ComponentChildren;
   readonly icon?: LucideIcon;
   readonly look?: "main" | "plain";
-  readonly children: ComponentChildren;
+  readonly children: (close: () => void) => ComponentChildren;
 }) {
   const [isOpen, setOpen] = useState(false);
   return (
@@ -146,7 +141,7 @@ export function DialogButton({
         {Icon && <Icon aria-hidden />}
         <span>{label}</span>
       </button>
-      {isOpen && <CloseDialog.Provider value={() => setOpen(false)}>{children}</CloseDialog.Provider>}
+      {isOpen && children(() => setOpen(false))}
     </>
   );
 }
@@ -156,10 +151,10 @@ export function ChangeButton({
   label,
   icon,
   ...change
-}: Change & Pick<Parameters<typeof DialogButton>[0], "label" | "icon">) {
+}: Omit<Change, "onClose"> & Pick<Parameters<typeof DialogButton>[0], "label" | "icon">) {
   return (
     <DialogButton label={label} icon={icon}>
-      <ChangeDialog {...change} />
+      {(close) => <ChangeDialog {...change} onClose={close} />}
     </DialogButton>
   );
 }

@@ -15,6 +15,7 @@ export function RotationDialog({
   consequence,
   command,
   onRotate,
+  onClose,
 }: {
   readonly title: string;
   readonly id: string;
@@ -25,6 +26,7 @@ export function RotationDialog({
   readonly command: string;
   /** Rotates the token. @returns the text to announce */
   readonly onRotate: (previousTokenTtl: Duration) => Promise<string>;
+  readonly onClose: () => void;
 }) {
   const [typed, setTyped] = useState(grace);
   const isAtOnce = parseDuration(typed) === 0;
@@ -36,6 +38,7 @@ export function RotationDialog({
       button="Rotate"
       command={{ command, options: { grace: typed.trim() }, args: [id] }}
       onConfirm={async () => onRotate(durationIn(FIELD, typed))}
+      onClose={onClose}
     >
       <TextField
         label={FIELD}
