@@ -120,146 +120,164 @@ interface Held {
  * renewal fails, the source keeps the session until the session expires. The source sends one request at a time.
  */
 export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessionSource {
-  const { fetch, timeoutMs = 10_000 } = options;
+  return new Source(options);
+}
+
+class Source implements ViewerSessionSource {
+  readonly #options: ViewerSessionOptions;
   /** `dispose` aborts this controller. The signal of the controller removes the listeners. */
-  const disposal = new AbortController();
-  const disposed = disposal.signal;
-  let held: Held | undefined;
-  let last: string | undefined;
-  let error: ViewerSessionUnavailable | undefined;
-  let failures = 0;
-  let inFlight: Promise<string> | undefined;
-  let requestAbort: AbortController | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let reported: ViewerSessionState | undefined;
+  readonly #disposal = new AbortController();
+  #held: Held | undefined;
+  #last: string | undefined;
+  #error: ViewerSessionUnavailable | undefined;
+  #failures = 0;
+  #inFlight: Promise<string> | undefined;
+  #abort: AbortController | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #reported: ViewerSessionState | undefined;
+
+  constructor(options: ViewerSessionOptions) {
+    this.#options = options;
+    const { signal } = this.#disposal;
+    document.addEventListener("visibilitychange", this.#onVisible, { signal });
+    // Browsers send `pageshow` when they show a cached page again, and `online` when the network is back.
+    for (const type of ["pageshow", "online"]) addEventListener(type, this.#onVisible, { signal });
+    this.#refreshQuietly();
+  }
+
+  get state(): ViewerSessionState {
+    const held = this.#current();
+    const expireTime = held && new Date(held.requested.wall + held.lifeMs);
+    return { status: this.#status(held), session: held?.session, expireTime, error: this.#error };
+  }
+
+  async get(): Promise<string> {
+    return this.#current()?.session ?? (await this.#refresh());
+  }
+
+  async replace(refusedSession?: string): Promise<string> {
+    const held = this.#current();
+    if (held && refusedSession !== undefined && held.session !== refusedSession) return held.session;
+    // Drop the rejected session, even if the next request fails and the source then has no session.
+    this.#held = undefined;
+    this.#tell();
+    return await this.#refresh();
+  }
+
+  dispose(): void {
+    const { signal } = this.#disposal;
+    if (signal.aborted) return;
+    this.#disposal.abort(new ViewerSessionUnavailable("the source of viewer sessions was disposed of"));
+    clearTimeout(this.#timer);
+    this.#held = undefined;
+    this.#abort?.abort(signal.reason);
+    this.#tell();
+  }
+
+  #status(held: Held | undefined): ViewerSessionState["status"] {
+    if (this.#disposal.signal.aborted) return "disposed";
+    if (held) return this.#error ? "stale" : "ready";
+    return this.#error ? "failed" : "loading";
+  }
 
   /** Returns the stored session. Returns undefined if no session is stored, or if the session has expired. */
-  const current = () => (held && age(held) < held.lifeMs ? held : undefined);
-
-  function stateNow(): ViewerSessionState {
-    const valid = current();
-    let status: ViewerSessionState["status"] = error ? "failed" : "loading";
-    if (disposed.aborted) status = "disposed";
-    else if (valid) status = error ? "stale" : "ready";
-    const expireTime = valid && new Date(valid.requested.wall + valid.lifeMs);
-    return { status, session: valid?.session, expireTime, error };
+  #current(): Held | undefined {
+    return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
 
   /**
    * Requests a session if the page is visible, and the source needs a session or the renewal is due. The timer of a
    * renewal can stop while the machine sleeps or the page is hidden.
    */
-  function onVisible(): void {
+  readonly #onVisible = () => {
     if (document.visibilityState !== "visible") return;
-    const valid = current();
-    if (!valid || error || age(valid) >= REFRESH_AT * valid.lifeMs) refreshQuietly();
-  }
+    const held = this.#current();
+    if (!held || this.#error || age(held) >= REFRESH_AT * held.lifeMs) this.#refreshQuietly();
+  };
 
-  function refreshQuietly(): void {
+  #refreshQuietly(): void {
     // Ignore the error here, because `state` reports the error.
-    refresh().catch(() => {});
+    this.#refresh().catch(() => {});
   }
 
-  function refresh(): Promise<string> {
-    if (disposed.aborted) return Promise.reject(disposed.reason);
-    clearTimeout(timer);
-    inFlight ??= request().finally(() => {
-      inFlight = undefined;
-      requestAbort = undefined;
-      if (disposed.aborted) return;
-      wait();
-      tell();
+  #refresh(): Promise<string> {
+    const { signal } = this.#disposal;
+    if (signal.aborted) return Promise.reject(signal.reason);
+    clearTimeout(this.#timer);
+    this.#inFlight ??= this.#request().finally(() => {
+      this.#inFlight = undefined;
+      this.#abort = undefined;
+      if (signal.aborted) return;
+      this.#wait();
+      this.#tell();
     });
-    return inFlight;
+    return this.#inFlight;
   }
 
-  async function request(): Promise<string> {
-    const abort = new AbortController();
-    requestAbort = abort;
-    const { signal } = abort;
+  async #request(): Promise<string> {
+    const { fetch, timeoutMs = 10_000 } = this.#options;
+    this.#abort = new AbortController();
+    const { signal } = this.#abort;
     const late = new ViewerSessionUnavailable(`the back end returned no viewer session within ${timeoutMs} ms`);
-    const timeout = setTimeout(() => abort.abort(late), timeoutMs);
+    const timer = setTimeout(() => this.#abort?.abort(late), timeoutMs);
     const requested = { wall: Date.now(), running: performance.now() };
     try {
       const { session, time } = await until(signal, () => read(fetch({ signal, cache: "no-store" })));
       const lifeMs = lifeOf(session, time);
-      if (session === last)
+      if (session === this.#last)
         throw new ViewerSessionUnavailable(
           "the back end returned the same viewer session again: create a new session for each request, and forbid caching",
         );
-      held = { session, requested, lifeMs };
-      last = session;
-      error = undefined;
-      failures = 0;
+      this.#held = { session, requested, lifeMs };
+      this.#last = session;
+      this.#error = undefined;
+      this.#failures = 0;
       return session;
-    } catch (cause) {
-      failures += 1;
-      error =
-        cause instanceof ViewerSessionUnavailable
-          ? cause
-          : new ViewerSessionUnavailable("the request for a viewer session failed", { cause });
-      throw error;
+    } catch (error) {
+      this.#failures += 1;
+      this.#error =
+        error instanceof ViewerSessionUnavailable
+          ? error
+          : new ViewerSessionUnavailable("the request for a viewer session failed", { cause: error });
+      throw this.#error;
     } finally {
-      clearTimeout(timeout);
+      clearTimeout(timer);
     }
   }
 
   /** Sets a timer for the earlier of two times: the next renewal, and the expiry of the session. */
-  function wait(): void {
-    const valid = current();
-    const leftMs = valid ? valid.lifeMs - age(valid) : Number.POSITIVE_INFINITY;
+  #wait(): void {
+    const held = this.#current();
+    const leftMs = held ? held.lifeMs - age(held) : Number.POSITIVE_INFINITY;
     let pauseMs: number;
-    if (!error) pauseMs = valid ? REFRESH_AT * valid.lifeMs - age(valid) : 0;
-    else if (error.status === 401 || error.status === 403) pauseMs = Number.POSITIVE_INFINITY;
-    else pauseMs = Math.random() * Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures);
+    if (!this.#error) pauseMs = held ? REFRESH_AT * held.lifeMs - age(held) : 0;
+    else if (this.#error.status === 401 || this.#error.status === 403) pauseMs = Number.POSITIVE_INFINITY;
+    else pauseMs = Math.random() * Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
+    const isEnd = leftMs <= pauseMs;
     const ms = Math.min(pauseMs, leftMs);
     if (ms === Number.POSITIVE_INFINITY) return;
-    const onTime = () => {
-      if (pauseMs < leftMs) return refreshQuietly();
-      wait();
-      tell();
-    };
-    timer = setTimeout(onTime, Math.max(0, ms));
+    this.#timer = setTimeout(
+      () => {
+        if (!isEnd) return this.#refreshQuietly();
+        this.#wait();
+        this.#tell();
+      },
+      Math.max(0, ms),
+    );
   }
 
-  function tell(): void {
-    const state = stateNow();
+  #tell(): void {
+    const { state } = this;
+    const reported = this.#reported;
     if (reported?.status === state.status && reported.session === state.session && reported.error === state.error)
       return;
-    reported = state;
+    this.#reported = state;
     try {
-      options.onChange?.(state);
-    } catch (thrown) {
-      reportError(thrown);
+      this.#options.onChange?.(state);
+    } catch (error) {
+      reportError(error);
     }
   }
-
-  document.addEventListener("visibilitychange", onVisible, { signal: disposed });
-  // Browsers send `pageshow` when they show a cached page again, and `online` when the network is back.
-  for (const type of ["pageshow", "online"]) addEventListener(type, onVisible, { signal: disposed });
-  refreshQuietly();
-  return {
-    get state() {
-      return stateNow();
-    },
-    get: async () => current()?.session ?? (await refresh()),
-    async replace(refusedSession) {
-      const valid = current();
-      if (valid && refusedSession !== undefined && valid.session !== refusedSession) return valid.session;
-      // Drop the rejected session, even if the next request fails and the source then has no session.
-      held = undefined;
-      tell();
-      return await refresh();
-    },
-    dispose() {
-      if (disposed.aborted) return;
-      disposal.abort(new ViewerSessionUnavailable("the source of viewer sessions was disposed of"));
-      clearTimeout(timer);
-      held = undefined;
-      requestAbort?.abort(disposed.reason);
-      tell();
-    },
-  };
 }
 
 /** Returns the age of a session in milliseconds. If the ages by the two clocks differ, returns the higher age. */
