@@ -29,6 +29,8 @@ const FAILURE_PAUSE_MS = 1000;
 
 const MAX_KEYS_BYTES = 1024 * 1024;
 
+const MAX_KEY_SETS = 1000;
+
 /** The reason for the rejection of a viewer session. */
 export type SessionRefusal =
   | "malformed"
@@ -102,7 +104,7 @@ export interface VerifiedViewerSession {
 
 type PublishedKeys = (header: JWSHeaderParameters) => Promise<CryptoKey>;
 
-/** Cached keys by URL. */
+/** Cached keys by URL, the least recently used first. */
 const keySets = new Map<string, PublishedKeys>();
 
 /**
@@ -191,7 +193,10 @@ function requireTime({ iat, exp }: SessionClaims): void {
 /** Returns the function that finds the keys of a URL. The URL must be trusted, not taken from an unverified session. */
 function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   const keys = keySets.get(url) ?? publishedKeys(url, timeoutMs);
+  keySets.delete(url);
   keySets.set(url, keys);
+  const [oldest] = keySets.keys();
+  if (keySets.size > MAX_KEY_SETS && oldest !== undefined) keySets.delete(oldest);
   return keys;
 }
 
@@ -234,12 +239,13 @@ async function fetchKeys(url: string, options: Parameters<typeof fetch>[1]): Pro
     await response.body?.cancel();
     return response;
   }
+  const reader = response.body?.getReader();
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let size = 0;
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length;
+  for (let read = await reader?.read(); read?.value; read = await reader?.read()) {
+    size += read.value.length;
     if (size > MAX_KEYS_BYTES) throw new Error(`the response has more than ${MAX_KEYS_BYTES} bytes`);
-    chunks.push(chunk);
+    chunks.push(read.value);
   }
   return new Response(new Blob(chunks));
 }
