@@ -11,6 +11,7 @@ import { type FileHeader, headerText } from "./header.ts";
 import type { PatienceOptions } from "./patience.ts";
 import { count } from "./progress.ts";
 import { contentOf, type GroupRecord, type GroupSource } from "./records.ts";
+import { SeenIds } from "./seen-ids.ts";
 
 /** The options of `ugs import` that concern the hosted service. */
 export interface ExploFlags {
@@ -50,14 +51,14 @@ const MAX_PASSES = 5;
  */
 function listedCustomers(readPage: ReturnType<typeof exploPages>, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
-  const seen = new Set<string>();
+  const seen = new SeenIds();
   let total: number | undefined;
   let [line, inherited, passes, isSettled] = [0, 0, 0, false];
 
   async function* records(): AsyncGenerator<GroupRecord> {
     while (passes < MAX_PASSES && !isSettled) {
       passes += 1;
-      const pass = new Set<string>();
+      const pass = new SeenIds();
       let [read, isMoved] = [0, false];
       for (let number = 1; ; number++) {
         const page = await readPage(number);
@@ -67,11 +68,8 @@ function listedCustomers(readPage: ReturnType<typeof exploPages>, isInherited: b
         const known = pass.size;
         for (const customer of page.customers) {
           const row = rowOf(customer, isInherited);
-          if (pass.has(row.key)) isMoved = true;
-          pass.add(row.key);
-          const version = `${row.key} ${row.token}`;
-          if (seen.has(version)) continue;
-          seen.add(version);
+          if (!pass.add(row.key)) isMoved = true;
+          if (!seen.add(`${row.key} ${row.token}`)) continue;
           line += 1;
           if (row.isInherited) inherited += 1;
           yield { line, raw: Buffer.from(row.text), ...row.content };

@@ -11,6 +11,7 @@ import { importRecords } from "./importer.ts";
 import { openInputFile } from "./input-file.ts";
 import type { FileFormat, GroupSource } from "./records.ts";
 import { RejectsFile } from "./rejects.ts";
+import { SeenIds } from "./seen-ids.ts";
 import type { ImportSettings } from "./sender.ts";
 import { type Binding, type TransferState, withState } from "./state-file.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
@@ -57,7 +58,7 @@ export async function importGroups(session: Session, file: string | undefined, f
         });
   try {
     const settings = settingsOf(flags, source, target);
-    const seen = new Set<string>();
+    const seen = new SeenIds();
     const rejects = rejectsFile(file, flags, source, isChanging);
     const isStored = source.identity !== undefined && isChanging;
     const binding: Binding = {
@@ -118,7 +119,7 @@ export async function importGroups(session: Session, file: string | undefined, f
 async function reportExtra(
   target: Target,
   { header }: GroupSource,
-  { seen, shown }: { readonly seen: ReadonlySet<string>; readonly shown: ReturnType<typeof groupReport> },
+  { seen, shown }: { readonly seen: SeenIds; readonly shown: ReturnType<typeof groupReport> },
 ): Promise<number> {
   let extra = 0;
   for await (const page of groupPages(target, header.prefix ?? "")) {

@@ -1,5 +1,6 @@
 import { usageFailure } from "../failures.ts";
 import type { GroupRecord, GroupSource } from "./records.ts";
+import type { SeenIds } from "./seen-ids.ts";
 import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 
 /** The maximum number of groups and of bytes in a request. The service accepts at most 1 MiB. */
@@ -21,7 +22,7 @@ interface Chunk {
 }
 
 interface ImportRecordsOptions extends Sending {
-  readonly seen: Set<string>;
+  readonly seen: SeenIds;
   readonly skip: number;
 }
 
@@ -83,11 +84,10 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   }
 }
 
-function uniqueRecord(record: GroupRecord, seen: Set<string>): GroupRecord {
+function uniqueRecord(record: GroupRecord, seen: SeenIds): GroupRecord {
   const { line, raw, group } = record;
-  if (group && seen.has(group.providedId)) return { line, raw, problem: "provided_id: an earlier group has this id" };
-  if (group) seen.add(group.providedId);
-  return record;
+  if (!group || seen.add(group.providedId)) return record;
+  return { line, raw, problem: "provided_id: an earlier group has this id" };
 }
 
 async function send(records: readonly GroupRecord[], sending: Sending): Promise<readonly Done[]> {
