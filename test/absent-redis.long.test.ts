@@ -74,9 +74,9 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
   it.each([
     ["the password is wrong", {}, /refuses the user or password/],
     [
-      "TOKEN_KEYS has a new secret for a known id",
+      "TOKEN_KEYS has another secret for a known id",
       { TOKEN_KEYS: tokenKey("test", 8) },
-      /TOKEN_KEYS has a new secret for the id test/,
+      /TOKEN_KEYS has another secret for the id test than/,
     ],
     ["the data has an unsupported layout", {}, /layout 99/],
   ])("exits after Redis has started if %s", async (what, env: { [name: string]: string }, text) => {
@@ -110,7 +110,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     await waitUntilReady(server, false);
     proxy.allow(Number.POSITIVE_INFINITY);
     expect(await server.exited()).toBe(1);
-    expect(server.output()).toMatch(/TOKEN_KEYS has a new secret for the id test/);
+    expect(server.output()).toMatch(/TOKEN_KEYS has another secret for the id test than/);
     expect(says(server, "listening")).toEqual([]);
   });
 

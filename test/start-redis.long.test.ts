@@ -119,7 +119,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     const { groups } = grpcClients(await start(redis.url));
     await groups.getUserGroup({ userGroupId: "a" });
     const wrong = await refused({ REDIS_URL: redis.url, TOKEN_KEYS: `test:${OTHER_KEY}` });
-    expect(wrong.output).toMatch(/cannot use Redis: TOKEN_KEYS has a new secret for the id test,/);
+    expect(wrong.output).toMatch(/cannot use Redis: TOKEN_KEYS has another secret for the id test than/);
     const none = await refused({ REDIS_URL: redis.url, TOKEN_KEYS: `new:${OTHER_KEY}` });
     expect(none.output).toMatch(
       /cannot use Redis: TOKEN_KEYS has none of the keys .*\(test\); add the old keys after the new key/,

@@ -6,8 +6,8 @@ import type { Role } from "./role.ts";
  */
 export interface ChangeBy {
   /**
-   * For an issued API token, its id. For a token in `API_TOKENS`, `static-NAME`. For `ADMIN_TOKEN`, `root`. For a
-   * change that the service makes by itself, `service`.
+   * The id of an issued API token. For a token in `API_TOKENS`, this is `static-NAME`, or `static-DIGEST` if the token
+   * has no name. For `ADMIN_TOKEN`, this is `root`. For a change that the service makes by itself, this is `service`.
    */
   readonly actorId: string;
   readonly actorName: string;

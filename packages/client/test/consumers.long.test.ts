@@ -15,7 +15,10 @@ import { createUserGroupServiceClient } from "../src/index.ts";
 
 const README = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
 
-/** Runtimes without the modules of Node. Each value contains the conditions that select the entry of the runtime in `exports`. */
+/**
+ * Runtimes without the modules of Node. Each value contains the conditions that select the entry of the runtime in
+ * `exports`.
+ */
 const RUNTIMES = {
   Workers: ["workerd", "worker", "browser"],
   "Next's middleware": ["edge-light", "worker", "browser"],

@@ -52,8 +52,8 @@ function requireFit(known: ReadonlyMap<string, RecordedKey>, ring: readonly Ring
   const wrong = held.filter(({ id, secret }) => known.get(id)?.checkValue !== checkValue(secret)).map(({ id }) => id);
   if (wrong.length > 0) {
     throw new StoreMisconfigured(
-      `TOKEN_KEYS has a new secret for the id ${wrong.join(", ")}, but tokens in this Redis are encrypted with the old secret; ` +
-        `restore the old secret for this id, and give the new key another id. If you need no group in this Redis, remove the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
+      `TOKEN_KEYS has another secret for the id ${wrong.join(", ")} than the secret that encrypted tokens in this Redis; ` +
+        `restore that secret for this id, and give a new key another id. If you need no group in this Redis, remove the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
     );
   }
   if (known.size > 0 && held.length === 0) {

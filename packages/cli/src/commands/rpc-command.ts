@@ -33,8 +33,8 @@ interface Traits {
   /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
   /**
-   * The name of the credential in the prompt. Set if the field is a credential. The value of the option is then the path
-   * of a file that contains the credential, or `-` for standard input.
+   * The name of the credential in the prompt. Set if the field is a credential. The value of the option is then the
+   * path of a file that contains the credential, or `-` for standard input.
    */
   readonly secret?: string;
   /** Whether to read the credential from the terminal or standard input if the option is missing. Default: no. */
@@ -243,7 +243,7 @@ async function parse(session: Session, { field, label, value, isFilled }: Input)
   const type = field.message?.typeName;
   if (type === "google.protobuf.Duration") return durationIn(label, value);
   if (type === "google.protobuf.Timestamp" && value === "never") return undefined;
-  // A period is in the past, and any other time is in the future.
+  // In this API, `start_time` and `end_time` are in the past, and any other time is in the future.
   if (type === "google.protobuf.Timestamp") return timeIn(label, value, /^(start|end)_time$/.test(field.name) ? -1 : 1);
   return type === "google.protobuf.Struct" ? objectIn(label, value) : value;
 }

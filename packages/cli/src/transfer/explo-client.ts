@@ -38,9 +38,9 @@ const LIMITED_S = 60;
 const MAX_REFUSALS = 30;
 
 /**
- * Returns a function that reads a page of the customer list
- * (https://docs.explo.co/api-reference/customer-api/customers-v2). The first page has the number 1. The function returns
- * undefined after the last page. The hosted service limits the rate of requests
+ * Returns a function that reads a page of the customer list, by the number of the page
+ * (https://docs.explo.co/api-reference/customer-api/customers-v2). The first page has the number 1. After the last
+ * page, the function returns undefined. The hosted service limits the rate of requests
  * (https://docs.explo.co/security/rate-limits).
  *
  * @throws Failure if the request fails, and another retry would also fail or the time for retries has passed

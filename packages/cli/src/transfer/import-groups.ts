@@ -133,7 +133,9 @@ async function reportExtra(
 }
 
 function tooMany(rejected: number, most: number, rejects: RejectsFile | undefined): Failure {
-  const where = rejects ? `${rejects.path} has the reasons` : "--rejects FILE writes the reasons";
+  const where = rejects
+    ? `${rejects.path} has the rejected groups and the reasons`
+    : "--rejects FILE writes the reasons";
   return new Failure(`${rejectedText(rejected)}, more than ${most}`, {
     exitCode: EXIT.incomplete,
     hint: `${where}; to continue, run the same command with a higher --max-rejects`,

@@ -121,8 +121,9 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
             if (width === 0) return;
             self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
             // uPlot copies the selection to all charts with the same `sync.key`, so this hook runs once per chart.
-            const to = self.posToVal(left + width, "x");
-            onPeriod({ from: Math.min(self.posToVal(left, "x"), to - MIN_ZOOM), to });
+            const [from, to] = [self.posToVal(left, "x"), self.posToVal(left + width, "x")];
+            const missing = Math.max(0, MIN_ZOOM - (to - from)) / 2;
+            onPeriod({ from: from - missing, to: to + missing });
           },
         ],
       },

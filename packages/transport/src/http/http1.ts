@@ -162,8 +162,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     } else {
       res.end(bodyBytes(body));
     }
-    // If the kernel has accepted the response, the response needs no memory, so do not charge the client for it. A response
-    // that waits in a pipeline has no socket yet.
+    // If the kernel has accepted the response, the response needs no memory, so do not charge the client for it. A
+    // response that waits in a pipeline has no socket yet.
     const isTaken = res.writableFinished || (res.socket !== null && req.socket.writableLength === 0);
     if (!isTaken) this.chargeResponse(body.length);
     // Discard the rest of the body. If the connection closed with unread bytes, the client could lose the response. If

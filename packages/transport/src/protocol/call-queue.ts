@@ -64,7 +64,7 @@ export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 /** The interval at which the rate and the memory of the queue are measured, in milliseconds. */
 const RATE_INTERVAL_MS = 250;
 
-/** The caller of a call. The queue begins one call of each group in rotation, and rotates between callers of a group. */
+/** The caller of a call. The queue begins a call of each group in rotation, and rotates between callers of a group. */
 export interface Caller {
   readonly group: string;
   readonly name: string;
