@@ -22,7 +22,10 @@ function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
 
 const keyOf = (digest: string): ApiTokenKey => ({ number: ENVIRONMENT.number, digest });
 
-/** Creates `IssuedTokens` with a fake store. `reads` contains the reads in the store, which the test resolves. */
+/**
+ * Creates `IssuedTokens` with a fake store. `reads` contains the reads of the store, and the test completes these
+ * reads.
+ */
 function open(cacheMs = CACHE_MS) {
   const reads: { digest: string; answer(found?: ValidApiToken): void; fail(error: Error): void }[] = [];
   const find = ({ digest }: ApiTokenKey) =>
@@ -172,7 +175,7 @@ describe("IssuedTokens", () => {
     issued.cached("d");
     issued.cached("d");
     expect(note).toHaveBeenCalledTimes(2);
-    // The store reports a last use half a minute ago, which another worker has recorded.
+    // The store reports that another worker recorded a use half a minute ago.
     await call("e", valid({ unusedForMs: 30_000 }));
     vi.advanceTimersByTime(29_999);
     issued.cached("e");

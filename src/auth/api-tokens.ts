@@ -7,7 +7,10 @@ import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../domai
 
 /** A caller with an API token. The caller can act only on the environment of the token. No field is secret. */
 export interface BoundPrincipal {
-  /** The id of the API token. For an entry of `API_TOKENS`: `static-`, and the name of the entry or a digest. */
+  /**
+   * The id of an issued API token. For a token in `API_TOKENS`, this is `static-NAME`, or `static-DIGEST` if the token
+   * has no name.
+   */
   readonly id: string;
   readonly displayName: string;
   readonly role: Role;
@@ -70,7 +73,8 @@ export class ApiTokens {
   }
 
   /**
-   * Returns the cached principal of a token of the settings. Undefined for other tokens, and if no principal is cached.
+   * Returns the cached principal of a token of the settings. Returns undefined if the token is not a token of the
+   * settings, or if its principal is not cached.
    */
   ofSettings(token: string): Principal | undefined {
     return this.#static?.get(apiTokenDigest(token))?.principal;
@@ -84,7 +88,7 @@ export class ApiTokens {
   }
 
   /**
-   * Removes the cached principals of tokens of the settings for an environment.
+   * Removes the cached principals of all tokens of the settings that belong to an environment.
    *
    * @returns whether a principal was cached
    */
@@ -105,9 +109,9 @@ export class ApiTokens {
   }
 
   /**
-   * Returns the principal of a token. Undefined if the token is unknown. Returns a promise only if the store must be
-   * read, or before the first call of `use`. The promise can reject with StoreUnavailable or RecordUnreadable, and with
-   * EnvironmentNotFound if the environment of a token of the settings is deleted.
+   * Returns the principal of a token, or undefined if the token is unknown. Returns a promise only if the store must be
+   * read, or if `use` has not been called yet. The promise can reject with StoreUnavailable or RecordUnreadable. If a
+   * token of the settings belongs to a deleted environment, the promise rejects with EnvironmentNotFound.
    */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (!this.#static)
@@ -139,15 +143,15 @@ interface Entry {
   readonly principal: BoundPrincipal;
   /** From this time, `cached` no longer returns the principal. */
   readonly until: number;
-  /** The first use after this time is written to the store as the last use of the API token. */
+  /** The time from which the next use of the API token is written to the store. */
   noteAt: number;
 }
 
 interface IssuedTokensDeps {
   readonly store: Pick<ApiTokenStore, "find" | "noteUse">;
   /**
-   * Called if the store does not find a token. Rejects if the store may have lost data, because the token may then be
-   * valid. Default: never rejects.
+   * Called if the store does not find a token. Rejects if the store may have lost data, because the lost data may
+   * contain the token. Default: never rejects.
    */
   readonly confirmMissing?: () => Promise<void>;
   /** The maximum age of a cached result of the store, in milliseconds. 0 disables the cache. */
@@ -237,7 +241,7 @@ export class IssuedTokens implements RevocationListener {
     this.#readings.clear();
   }
 
-  /** @param isFresh returns false if a revocation arrived after the read began. The result is then not cached */
+  /** @param isFresh returns false if a revocation arrived after the read began. If false, the result is not cached */
   async #read(key: ApiTokenKey, isFresh: () => boolean): Promise<Authenticated> {
     const { digest } = key;
     const started = performance.now();

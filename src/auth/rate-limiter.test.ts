@@ -5,7 +5,8 @@ import { MAX_KEYS, RateLimiter } from "./rate-limiter.ts";
 const LIMIT = { max: 3, windowSeconds: 10 };
 
 /**
- * Creates a rate limiter with a fake counter. `counts` contains the requests to the counter, which the test answers.
+ * Creates a rate limiter with a fake counter. `counts` contains the requests to the counter, and the test answers these
+ * requests.
  */
 function open() {
   const counts: { key: string; amount: number; answer(count: Count): Promise<void>; fail(): Promise<void> }[] = [];
@@ -30,7 +31,7 @@ function open() {
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
 
-/** Creates `count` keys other than those of the tests, and takes one use of each. */
+/** Takes one use of each of `count` keys that the tests do not use. */
 function takeOthers(limiter: RateLimiter, count: number) {
   for (let i = 0; i < count; i++) limiter.take(`other ${i}`);
 }

@@ -9,7 +9,10 @@ export const MAX_KEYS = 10_000;
 
 interface Usage {
   readonly key: string;
-  /** The last total that the counter returned. If a request to the counter fails, its uses are added. */
+  /**
+   * The last total that the counter returned. If a later request to the counter fails, the uses in that request are
+   * added.
+   */
   counted: number;
   /** The number of uses that the request in flight adds to the counter. Each key has at most one request in flight. */
   sent: number;
