@@ -37,7 +37,10 @@ export interface DeliveryDeps {
   readonly store: DeliveryStore;
   readonly events: EventStore;
   readonly allowed: readonly Network[];
-  /** Times for tests, in milliseconds. Default: `POLL_MS` of the engine, `FIRST_RETRY_MS`, `DELIVERY_TIMEOUT_MS`. */
+  /**
+   * Times for tests, in milliseconds. The defaults are `POLL_MS` of the engine, `FIRST_RETRY_MS` and
+   * `DELIVERY_TIMEOUT_MS`.
+   */
   readonly times?: { readonly pollMs?: number; readonly retryMs?: number; readonly timeoutMs?: number };
 }
 
@@ -55,7 +58,7 @@ export class Delivery {
   private readonly claim: Claim;
   private readonly rules: DeliveryRules;
   private readonly sender: Sender;
-  /** The webhook, while this worker has its lease. Otherwise undefined. */
+  /** The webhook. Undefined while this worker does not have the lease of the webhook. */
   private target: WebhookTarget | undefined;
   /**
    * The time at which the last request to claim or extend the lease was sent, from `performance.now()`. The lease is
@@ -98,8 +101,8 @@ export class Delivery {
   }
 
   /**
-   * Sends the events of a page whose types the webhook receives. Moves the cursor after each event, and at last to the
-   * end of the page. Stops if another call, such as a redelivery, moves the cursor.
+   * Sends an event of the page only if the webhook receives events of this type. Moves the cursor after each sent
+   * event, and finally to the end of the page. Stops if another call, such as a redelivery, moves the cursor.
    */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
     for (const event of events) {
@@ -146,7 +149,10 @@ export class Delivery {
   }
 }
 
-/** Returns whether to send events to a webhook. If its secret is unreadable, each attempt fails with `secret`. */
+/**
+ * Returns whether to send events to a webhook. Returns true even if the secret of the webhook is unreadable. Each
+ * attempt then fails with the outcome `secret`.
+ */
 function isOn({ webhook: { state } }: WebhookTarget): boolean {
   return state === "enabled" || state === "secret_unreadable";
 }

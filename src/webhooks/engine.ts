@@ -25,12 +25,15 @@ import { MISSED_TYPE } from "./payload.ts";
  * claim the lease.
  */
 
-/** The minimum pause between two polls, in milliseconds. A random factor from 0.75 to 1.25 changes each pause. */
+/**
+ * The minimum pause between two polls, in milliseconds. The worker then multiplies each pause by a random factor from
+ * 0.75 to 1.25.
+ */
 const POLL_MS = 1000;
 
 /**
- * The pause after a poll is at least this time for each environment that the poll has read, in milliseconds. A worker
- * therefore reads at most about 500 environments per second.
+ * The minimum pause after a poll, in milliseconds per environment that the poll has read. A worker therefore reads at
+ * most about 500 environments per second.
  */
 const POLL_MS_PER_ENVIRONMENT = 2;
 
@@ -51,7 +54,7 @@ const PAGE_SIZE = 1000;
  */
 const TURN_MS = 5000;
 
-/** The time that a shutdown waits for deliveries, in milliseconds. */
+/** The time after which a shutdown aborts the deliveries in flight, in milliseconds. */
 const CLOSE_MS = 1000;
 
 interface EngineDeps extends DeliveryDeps {
@@ -63,11 +66,11 @@ interface DeliveryObserver {
   attempted(outcome: DeliveryOutcome): void;
   /** Called if the secret of a webhook cannot be decrypted. */
   unreadable(environment: Environment, id: string): void;
-  /** Called if the record of an API token is damaged, so that its expiry cannot be checked. */
+  /** Called if the expiry of an API token cannot be checked, because the record of the API token is damaged. */
   unreadableApiToken(environment: Environment, id: string): void;
   /** Called after the service has disabled a webhook, because its deliveries failed for three days. */
   disabled(environment: Environment, id: string): void;
-  /** Called after the webhook has received a message of type `MISSED_TYPE`. */
+  /** Called after a webhook has received the message that events were removed before their delivery. */
   missed(environment: Environment, id: string): void;
 }
 
@@ -81,8 +84,8 @@ interface Candidate {
   readonly environment: Environment;
   readonly webhook: DueWebhook;
   /**
-   * The time of the event whose delivery failed, if the last delivery failed. Otherwise, this is the time of the first
-   * poll that read the current cursor of the webhook.
+   * If the last delivery failed, this is the time of the event that was not delivered. Otherwise, this is the time of
+   * the first poll that read the current cursor of the webhook.
    */
   readonly since: number;
   readonly now: number;
@@ -93,7 +96,10 @@ export class DeliveryEngine {
   private readonly deps: EngineDeps;
   private readonly closing = new AbortController();
   private readonly aborted = new AbortController();
-  /** The deliveries in flight, by webhook id. `isFailing`: the last attempt before the delivery failed. */
+  /**
+   * The deliveries in flight, by webhook id. `isFailing`: whether the previous attempt had failed when the delivery
+   * began.
+   */
   private readonly active = new Map<string, { readonly isFailing: boolean; readonly ended: Promise<unknown> }>();
   private lagging: ReadonlyMap<string, Candidate> = new Map();
 

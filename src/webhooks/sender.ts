@@ -60,7 +60,7 @@ class SendFailure extends Error {
 
 interface Limit {
   readonly ended: AbortSignal;
-  /** The end of the timeout, in the time of `performance.now()`. */
+  /** The time at which the timeout ends, by `performance.now()`. */
   readonly until: number;
 }
 
@@ -127,7 +127,7 @@ export class Sender {
     });
   }
 
-  /** @throws SendFailure if the host has no address, or an address that is not allowed */
+  /** @throws SendFailure if the host has no address, or if one of its addresses is not allowed */
   private async addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[|\]$/g, "");
     const isAllowed = (address: string) => isAllowedAddress(address, this.allowed);
@@ -161,7 +161,8 @@ export class Sender {
       request.on("information", () => {
         if (++informations > MAX_INFORMATION) request.destroy();
       });
-      // Without this listener, the request would emit no event after a response 101, even if `signal` aborts.
+      // Without this listener, the request would emit no event after a response with status 101, even if `signal`
+      // aborts.
       request.on("upgrade", ({ statusCode = 0 }, socket) => {
         socket.destroy();
         resolve(statusCode);
@@ -191,7 +192,9 @@ function drop(response: IncomingMessage): void {
   response.on("close", () => clearTimeout(timer));
 }
 
-/** Returns a `lookup` function for `http.request` that returns these checked addresses and does not query DNS. */
+/**
+ * Creates the option `lookup` of `http.request`. This function returns the checked addresses, and does not query DNS.
+ */
 function lookupOf(addresses: readonly string[]): LookupFunction {
   const found = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
   return (_host, { all }, done) => {
