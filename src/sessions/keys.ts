@@ -35,7 +35,10 @@ export const LIFETIME_MS = 30 * DAY_MS;
  */
 export const PUBLISHED_MS = 15 * 60_000;
 
-/** The time for which a retired key stays published, in milliseconds: the longest session, plus ten minutes. */
+/**
+ * The time for which a retired key stays published, in milliseconds: the maximum lifetime of a session, plus ten
+ * minutes.
+ */
 export const KEPT_MS = 70 * 60_000;
 
 /** Returns the states of the published keys at a time, in the order in which they sign. */
@@ -64,7 +67,8 @@ interface KeySetChange<Key> {
 export type KeyChange = "maintain" | "rotate" | "replace";
 
 /**
- * Returns the change that leaves one active key and one standby key. Returns undefined if no change is needed.
+ * Returns a change after which the environment has one active key and one standby key. Returns undefined if no change
+ * is needed.
  *
  * @param how `rotate`: the standby key becomes active as soon as it has been published for `PUBLISHED_MS`. `replace`:
  *   all old keys are removed, and a new key becomes active immediately

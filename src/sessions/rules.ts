@@ -1,5 +1,5 @@
-// The rules for viewer sessions. The service and the TypeScript client share this file, so the file uses no platform
-// API. test/fixtures/viewer-sessions.json has a case for each rule.
+// The rules for viewer sessions. The service and the TypeScript client share this file, so the file must not use APIs
+// of Node. test/fixtures/viewer-sessions.json has a case for each rule.
 
 /**
  * The maximum length of a session, in characters. A session must fit into a header, and most servers accept headers of
@@ -36,7 +36,7 @@ export interface SessionClaims {
   /** The origin of the page. */
   readonly origin?: string;
   readonly properties?: JsonObject;
-  /** Additional claims of the caller. */
+  /** Additional claims from the request to create the session. */
   readonly ext?: JsonObject;
 }
 
@@ -76,8 +76,8 @@ export function readSession(session: string): UnverifiedSession | undefined {
 }
 
 /**
- * Checks the types of all claims and the lifetime, because an attacker with a stolen key could sign any claims. Returns
- * undefined for claims that the service never creates.
+ * Checks the lifetime of a session and the types of all its claims, because an attacker with a stolen key could sign
+ * any claims. Returns undefined for claims that the service never creates.
  */
 export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   const { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext, nbf } = payload;
@@ -91,7 +91,10 @@ export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   return isWhole && claims.exp - claims.iat <= MAX_LIFE_S ? claims : undefined;
 }
 
-/** Returns the JSON object in a part of a session. Returns undefined for other values, and if a name occurs twice. */
+/**
+ * Returns the JSON object in a part of a session. Returns undefined if the part is not a JSON object, or if an object
+ * in the part has the same name twice.
+ */
 function objectIn(part: string): JsonObject | undefined {
   try {
     const base64 = part.replaceAll("-", "+").replaceAll("_", "/");
@@ -111,8 +114,8 @@ function objectIn(part: string): JsonObject | undefined {
 }
 
 /**
- * Counts the members of all objects in a parsed value. Returns NaN for values that JSON cannot represent (infinite
- * numbers, unpaired surrogates), or if the value is nested too deeply.
+ * Counts the members of all objects in a parsed value. Returns NaN if the value is nested too deeply, or if it contains
+ * an infinite number or an unpaired surrogate. JSON cannot represent such numbers and surrogates.
  */
 function membersIn(value: unknown, depth = 0): number {
   if (typeof value === "string") return value.isWellFormed() ? 0 : Number.NaN;

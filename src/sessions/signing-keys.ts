@@ -53,7 +53,7 @@ class KnownKeys {
   }
 }
 
-/** Runs a read of the store. Rejects without a read if too many reads are in flight. */
+/** Calls `read`, which reads the store. If too many reads are in flight, rejects and does not call `read`. */
 export type LimitedRead = <T>(read: () => Promise<T>) => Promise<T>;
 
 interface SigningKeysDeps {
@@ -63,7 +63,7 @@ interface SigningKeysDeps {
   readonly confirmMissing: () => Promise<void>;
   /** The maximum age at which cached keys are used after `setSubscribed(false)`, in milliseconds. */
   readonly unsubscribedMs: number;
-  /** Called if a due change of keys failed. The next read of the keys makes the next attempt. */
+  /** Called if a rotation of the keys was due and failed. The next read of the keys tries the rotation again. */
   readonly onOverdue: (error: unknown) => void;
 }
 
@@ -183,7 +183,10 @@ export class SigningKeys {
     return reading;
   }
 
-  /** Reads the keys, and makes a due rotation. Only the first session creates the first keys. */
+  /**
+   * Reads the keys. If a rotation is due, rotates the keys. Does not create the first keys of an environment, because
+   * `signing` creates them for the first session.
+   */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
     const set = await this.#deps.store.read(environment);
     if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;

@@ -59,8 +59,8 @@ export class ViewerSessions {
   ) {
     const iss = this.#issuerOf(environment);
     // A revocation may follow the read of the group. Redis stores the revocation a little longer than the maximum
-    // lifetime of a session. Read the clock before the group, so that the session expires before Redis removes the
-    // revocation.
+    // lifetime of a session. Read the clock before reading the group, so that the session expires before Redis removes
+    // the revocation.
     const iat = Math.floor(Date.now() / 1000);
     const [subject, { kid, key }] = await Promise.all([
       store.sessionSubject(environment, target),
@@ -113,7 +113,8 @@ export class ViewerSessions {
   }
 
   /**
-   * Returns a published document of an environment. Returns undefined if the environment has never had a session.
+   * Returns a published document of an environment. Returns undefined if the environment does not exist or has no
+   * signing keys.
    *
    * @param limited see `SigningKeys.published`
    * @throws PublicUrlMissing
