@@ -99,7 +99,9 @@ export function parseFields(encoded: string | Uint8Array, what: string): URLSear
   }
 }
 
-/** Returns the value of a field; undefined if the field is missing. @throws ConnectError if the field occurs twice */
+/**
+ * Returns the value of a field, or undefined if the field is missing. @throws ConnectError if the field occurs twice
+ */
 export function oneOf(fields: URLSearchParams, name: string): string | undefined {
   const [value, again] = fields.getAll(name);
   if (again !== undefined)
@@ -120,7 +122,8 @@ export function parseObject(text: string): JsonObject {
   }
   try {
     // JSON.parse accepts duplicate keys. If JSON.stringify returns the original text, the text has no duplicate key.
-    // Otherwise, `fromJsonString` refuses duplicate keys. Both functions throw an error for very deep nesting.
+    // Otherwise, the text may have a duplicate key, and `fromJsonString` refuses such a text. JSON.stringify and
+    // `fromJsonString` throw an error if the nesting is very deep.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
   } catch (cause) {
     throw refusedJson(cause, StructSchema);

@@ -14,8 +14,8 @@ import { common, GET, MASKABLE, methodOf, POST, PUT, type Verb } from "./user.ts
  */
 
 /**
- * A word for user groups in paths and fields of the hosted service. Older documents of this service use `user_group`,
- * and newer documents use `customer`.
+ * A word for user groups in paths and fields of the hosted service. Older documents of the hosted service use
+ * `user_group`, and newer documents use `customer`.
  */
 interface Noun {
   readonly noun: string;
@@ -98,7 +98,9 @@ const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
 /** Fields that control the dashboard. The session contains these fields as claims for the dashboard host. */
 const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_section_editing"] as const;
 
-/** Creates a viewer session for the dashboard `embed_id`. The session lasts at most `maxSeconds`. */
+/**
+ * Creates the method that creates viewer sessions for the dashboard `embed_id`. A session lasts at most `maxSeconds`.
+ */
 function sessionMethod(maxSeconds: number): EndpointMethod {
   return jsonMethod(createViewerSession, async (request, call) => {
     const body = readBody(request);

@@ -126,7 +126,7 @@ function getRequest({ body, query }: VerbRequest): Message {
   return plainGetRequest(fields) ?? messageOf(getUserGroup.input, fields);
 }
 
-/** Rejects a part of a field in the query, such as `properties[plan]=free`. Ignores unknown names. */
+/** Refuses a query that contains a part of a field, such as `properties[plan]=free`. Ignores unknown names. */
 function refuseParts(query: URLSearchParams): void {
   for (const key of query.keys()) {
     const name = GROUP_FIELDS.find((each) => key.startsWith(`${each}[`) || key.startsWith(`${each}.`));

@@ -15,7 +15,10 @@ import type { LimitedRead } from "../sessions/signing-keys.ts";
 import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 import { etagOf } from "./pages/cached-file.ts";
 
-/** Matches the public paths with the data for verifiers of sessions, such as `/e/ENV/TAG/.well-known/jwks.json`. */
+/**
+ * Matches the paths of the public documents that verifiers of sessions read, such as
+ * `/e/ENV/TAG/.well-known/jwks.json`.
+ */
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
 
 /**
@@ -25,7 +28,7 @@ const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.j
  */
 export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) {
   const headers = { "access-control-allow-origin": "*" };
-  /** The number of requests that wait for the store. `MAX_CALLS` does not count these requests. */
+  /** The number of requests that wait for the store. These requests do not count towards `MAX_CALLS`. */
   let waiting = 0;
 
   const limited: LimitedRead = async (read) => {

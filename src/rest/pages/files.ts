@@ -25,7 +25,7 @@ export function pathOf(source: string): string {
 /**
  * Creates an endpoint that serves a file. The endpoint needs no token.
  *
- * @param policy the `Content-Security-Policy`. By default, the browser loads nothing for the file
+ * @param policy the `Content-Security-Policy`. By default, the file cannot load other files
  */
 export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, policy = POLICY): Endpoint {
   const file = new CachedFile(read);
