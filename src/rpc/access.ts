@@ -107,8 +107,8 @@ export interface RateLimiters {
   /** Limits the calls of each API token. Undefined if `RATE_LIMIT` is off. */
   readonly tokens: RateLimiter | undefined;
   /**
-   * Limits the failed authentications of each client address. Undefined if `AUTH_FAILURE_LIMIT` is off. Valid tokens
-   * are exempt, because many callers may share an address.
+   * Limits the failed authentications of each client address. Undefined if `AUTH_FAILURE_LIMIT` is off. Calls with a
+   * valid token are never refused by this limit, because many callers may share an address.
    */
   readonly failures: RateLimiter | undefined;
   /** Called for every call that exceeds a limit. */
@@ -132,8 +132,8 @@ export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): bool
 
 /**
  * Creates the function that authorizes a call and stores the caller in the `CallContext`. The function returns a
- * promise only if the API token is not cached. The errors are ConnectError Unauthenticated, PermissionDenied or
- * ResourceExhausted, and errors of the store.
+ * promise only if the API token is not cached. The function fails with ConnectError Unauthenticated, PermissionDenied
+ * or ResourceExhausted, or with an error of the store.
  */
 export function authorization({ authenticator, rateLimiters }: Authentication) {
   const limited = (name: RateLimitName, by: Limited) => {
@@ -192,7 +192,7 @@ function unauthenticatedError(reason: keyof typeof FAULTS): ConnectError {
 
 /**
  * Checks whether the API token of a running stream is still valid. Returns a promise only if the token is not cached.
- * The errors are ConnectError Unauthenticated or PermissionDenied, EnvironmentNotFound, and errors of the store.
+ * Fails with ConnectError Unauthenticated or PermissionDenied, with EnvironmentNotFound, or with an error of the store.
  */
 export function authorizeAgain(
   authenticator: Pick<ApiTokens, "authenticate">,

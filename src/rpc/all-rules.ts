@@ -69,7 +69,10 @@ interface Fault {
   readonly message: string;
 }
 
-/** Returns the message type of a field. Undefined if the type is no message, or is a message of google.protobuf. */
+/**
+ * Returns the message type of a field. Undefined if the field has no message type, or if the type is from
+ * google.protobuf.
+ */
 function ownTypeOf({ message: type }: DescField): DescMessage | undefined {
   return type?.typeName.startsWith("google.protobuf.") ? undefined : type;
 }
@@ -79,7 +82,10 @@ const NO_TOKEN = {
   message: "must not be a credential such as a token or a viewer session; send an id or a name",
 };
 
-/** Returns the check of a field for the rules that protovalidate lacks. Undefined if the field has no such rules. */
+/**
+ * Creates a function that checks a field by the rules that protovalidate does not support. Returns undefined if the
+ * field has no such rules.
+ */
 function checkOf(field: DescField, isCredential: IsCredential): ((value: unknown) => Fault | undefined) | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
@@ -126,7 +132,10 @@ const OUT_OF_RANGE: ReadonlyMap<string, Fault> = new Map([
   ],
 ]);
 
-/** Returns whether protobuf-es can convert a message to JSON. invalid-numbers.test.ts tests the limits. */
+/**
+ * Returns whether protobuf-es can convert a message to JSON. invalid-numbers.test.ts tests the limits of durations and
+ * times.
+ */
 function hasJson(desc: DescMessage, message: Message): boolean {
   try {
     toJson(desc, message);
@@ -171,10 +180,13 @@ function walk(value: Json, levelsLeft: number, maxDepth: number): Fault | undefi
 
 export const MAX_VIOLATIONS = 20;
 
-/** The maximum length of a quoted map key, in UTF-16 units. */
+/** The maximum length of a map key in an error, in UTF-16 units. Longer keys are truncated. */
 export const MAX_QUOTED = 64;
 
-/** The maximum length of a description, in UTF-16 units. A description may quote a long value of the request. */
+/**
+ * The maximum length of the description of a violation, in UTF-16 units. A description may quote a long value of the
+ * request.
+ */
 const MAX_DESCRIPTION = 256;
 
 /** The maximum size of an error in gRPC headers, in bytes. Many clients and proxies accept only 8 KiB of headers. */
@@ -182,8 +194,8 @@ export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
  * Pairs of limits. The first number limits the violations in the detail BadRequest. The second number limits the
- * violations in the longer detail of protovalidate. The service uses the first pair with which the error has at most
- * `MAX_ERROR_BYTES`. If the error is too large with every pair, the service uses the last pair.
+ * violations in the longer detail of protovalidate. The service uses the first pair that keeps the error within
+ * `MAX_ERROR_BYTES`. If every pair makes the error too large, the service uses the last pair.
  */
 const LISTED = [
   [MAX_VIOLATIONS, MAX_VIOLATIONS],

@@ -35,7 +35,9 @@ export function apiTokenIn(headers: HeaderRecord): string | undefined {
   return tokenFromHeader(credentialIn(headers) ?? "");
 }
 
-/** Redacts tokens of this service, viewer sessions, and the API token in `headers`. */
+/**
+ * Redacts credentials in `text`: tokens of this service, viewer sessions, and the API token that `headers` contains.
+ */
 export function withoutTokens(text: string, headers: HeaderRecord): string {
   const redacted = text.replace(TOKEN_IN_TEXT, REDACTED).replace(SESSION_IN_TEXT, REDACTED);
   for (const name of CREDENTIAL_HEADERS) {

@@ -16,8 +16,9 @@ const CHANGES = "changes";
 
 /**
  * Implements grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). A service is
- * SERVING while reads work, even if changes fail. If the service were NOT_SERVING, clients and proxies would send no
- * reads. The name `changes` is SERVING while changes work. During a shutdown, all names are NOT_SERVING.
+ * SERVING while reads work, even if changes fail. If the service were NOT_SERVING while changes fail, clients and
+ * proxies would send no reads either. The name `changes` is SERVING while changes work. During a shutdown, all names
+ * are NOT_SERVING.
  *
  * @param names the names of the services. The function adds `""`, the name of the whole server
  */

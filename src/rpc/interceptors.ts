@@ -50,14 +50,14 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
     if (!req.stream) call.input = req.message;
     let response: UnaryResponse | StreamResponse;
     try {
-      // The transport has authorized the call before reading the body. Check the authorization again before validation,
-      // because unauthenticated callers must not receive validation errors.
+      // The transport has already authorized the call. Check the authorization again before validation, because
+      // unauthenticated callers must not receive validation errors.
       if (!call.isAuthorized) throw new ConnectError("the call was not authorized", Code.Internal);
       if (req.stream) {
         const rules = await loadRules();
         response = await next({ ...req, message: validated(readMessages(req, observation), req.method.input, rules) });
       } else {
-        // If the plain-text check accepts the message, protovalidate would accept the message, so skip protovalidate.
+        // If the plain-text check accepts the message, protovalidate would accept it too, so skip protovalidate.
         const { input } = req.method;
         if (!plainCheckOf(input)(req.message)) (await loadRules())(input, req.message);
         const answer = () => (call.hasDeadline ? beforeDeadline(next, req) : next(req));
@@ -166,7 +166,7 @@ async function* readMessages(request: StreamRequest, observation: Observation) {
     observation.isRequestFault = true;
     if (failure instanceof ConnectError)
       throw refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
-    // Any other error of the runtime means that the connection is lost. Some of these errors have no code.
+    // Any other error comes from the runtime, and means that the connection is lost. Some of these errors have no code.
     throw new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);
   }
 }

@@ -88,8 +88,8 @@ export function timestamp(ms: number | undefined): Timestamp | undefined {
 }
 
 /**
- * Returns the fields that an update changes: the fields of the mask, all fields if the mask is `*`, or the populated
- * fields if there is no mask (https://google.aip.dev/134).
+ * Returns the fields that an update changes (https://google.aip.dev/134). A mask names these fields, and the mask `*`
+ * stands for all fields. If the request has no mask, the update changes the fields that the request sets.
  *
  * @param fields the names of the updatable fields in the proto files
  * @throws InvalidUpdateMask

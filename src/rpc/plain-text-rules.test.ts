@@ -49,7 +49,7 @@ import { compilePlainTextCheck, regexMatch } from "./plain-text-rules.ts";
 
 const allRules = allRulesOf(isIntactToken);
 
-/** Texts with lengths around every limit, of characters with one or two UTF-16 units. */
+/** Texts whose lengths are near each limit. A character has one or two UTF-16 units. */
 const text = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("abc", "a-1") },
   fc.constantFrom("", "a", "\0", "a\u0085b", "\n", "👪", " a", "a ", "a b", "a\u200bb", "\ufeffa"),

@@ -2,7 +2,10 @@ import { sharedResult } from "../domain/shared-result.ts";
 import type { ReadyKind, StoreProbe } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 
-/** How long probes reuse the result of a check, in milliseconds. Short, so that probes soon detect an outage. */
+/**
+ * How long probes reuse the result of a check, in milliseconds. The time is short, so that probes soon detect an
+ * outage.
+ */
 export const PROBE_KEPT_MS = 100;
 
 interface ReadinessDeps {
@@ -12,8 +15,8 @@ interface ReadinessDeps {
 }
 
 /**
- * Checks the store for probes. Unauthenticated clients can send probes, so at most one check of each kind runs at a
- * time, and all probes within `PROBE_KEPT_MS` after the check share the result.
+ * Checks the store when a health probe arrives. Unauthenticated clients can send probes, so at most one check of each
+ * kind runs at a time, and all probes within `PROBE_KEPT_MS` after the check share the result.
  */
 export class Readiness {
   readonly #checks: { readonly [kind in ReadyKind]: () => Promise<boolean> };

@@ -27,7 +27,7 @@ export class EventWatchers {
     this.#store = store;
   }
 
-  /** Counts a stream. @returns a function to call when the stream ends @throws TooManyWatchers */
+  /** Counts a stream until the caller calls the returned function. @throws TooManyWatchers */
   enter({ number }: Environment): () => void {
     const count = [...this.#streams].filter((each) => each.number === number).length;
     if (count >= MAX_WATCHERS.environment) throw new TooManyWatchers(MAX_WATCHERS.environment, "the environment");

@@ -45,8 +45,8 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
 }
 
 /**
- * Creates the message of an API token of the settings. The store has no record of this token, so other fields are
- * unset.
+ * Creates the message of an API token of the settings. The store has no record of this token, so all fields except the
+ * id, the name and the role are unset.
  */
 export function settingsTokenMessage({ id, displayName, role }: Principal) {
   return { id, displayName, role: role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role) };

@@ -57,7 +57,7 @@ export type AdminRpcs = ServiceImpl<typeof AdminService>;
  * Returns the environment of a call of AdminService. If the caller uses an API token, this is the environment of the
  * token. If the caller uses `ADMIN_TOKEN`, this is the environment in the request.
  *
- * @throws ConnectError InvalidArgument or PermissionDenied; EnvironmentNotFound; errors of the store
+ * @throws ConnectError InvalidArgument or PermissionDenied, EnvironmentNotFound, or an error of the store
  */
 export async function targetOf(
   environments: Pick<EnvironmentStore, "find">,
