@@ -34,7 +34,7 @@ export type Authenticated = Principal | undefined;
 
 export interface StaticToken {
   readonly token: string;
-  /** The cached principal of the token. Undefined until `lookUp` has found the principal. */
+  /** The cached principal of the token. Undefined until `lookUp` has found the principal, and after `forget`. */
   principal: Principal | undefined;
   /**
    * Finds the principal. Rejects with StoreUnavailable if the store fails, and with EnvironmentNotFound if the
@@ -191,8 +191,8 @@ export class IssuedTokens implements RevocationListener {
   }
 
   /**
-   * Reads the principal of an API token that is not cached. Concurrent calls for the same token share a read. Rejects
-   * with the error of the store.
+   * Finds the principal of an API token that `cached` did not return. Returns undefined if the token is unknown.
+   * Concurrent calls for the same token share a read. Rejects with the error of the store, or of `confirmMissing`.
    */
   find(key: ApiTokenKey): Authenticated | Promise<Authenticated> {
     const { digest } = key;
