@@ -28,8 +28,8 @@ const MAX_RETRY_MS = HOUR_MS;
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
 /**
- * After a failover of Redis, new events can have lower ids than earlier events. If events are missing, the cursor
- * therefore moves back by this time, in microseconds.
+ * If events are missing after the cursor, the cursor moves back by this time, in microseconds. A failover of Redis may
+ * have lost these events, and later events can then have lower ids than the cursor.
  */
 const OVERLAP_MICROS = 60_000_000;
 

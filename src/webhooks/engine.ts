@@ -19,10 +19,10 @@ import { MISSED_TYPE } from "./payload.ts";
 
 /*
  * Each worker polls for webhooks whose cursor is older than the last event of their environment. Because of these
- * polls, a change of a group need not write data for webhooks. The worker claims the lease of such a webhook, and sends
- * the events after the cursor one by one. After each event, the worker moves the cursor and extends the lease. After a
- * failed attempt, the worker releases the lease. When the delay before the next attempt has passed, any worker can
- * claim the lease.
+ * polls, a change of a group writes no records for webhooks. The worker claims the lease of such a webhook, so that no
+ * other worker sends the same events. The worker then sends the events after the cursor one by one. After each event,
+ * the worker moves the cursor and extends the lease. After a failed attempt, the worker releases the lease. When the
+ * delay before the next attempt has passed, any worker can claim the lease.
  */
 
 /**
@@ -70,7 +70,7 @@ interface DeliveryObserver {
   unreadableApiToken(environment: Environment, id: string): void;
   /** Called after the service has disabled a webhook, because its deliveries failed for three days. */
   disabled(environment: Environment, id: string): void;
-  /** Called after a webhook has received the message that events were removed before their delivery. */
+  /** Called after a webhook has received the message that events were removed or lost before their delivery. */
   missed(environment: Environment, id: string): void;
 }
 

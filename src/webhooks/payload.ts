@@ -7,7 +7,7 @@ import type { Message, Sender } from "./sender.ts";
 /** The type of a test message. */
 export const TEST_TYPE = "webhook.test";
 
-/** The type of the message that reports that events were removed before their delivery. */
+/** The type of the message that reports events which were removed or lost before their delivery. */
 export const MISSED_TYPE = "webhook.events_missed";
 
 export type SentEvent = Pick<FeedEvent, "id" | "time"> & { readonly type: string } & Partial<Omit<FeedEvent, "type">>;

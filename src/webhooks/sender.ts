@@ -145,7 +145,7 @@ export class Sender {
     { ended, until }: Limit,
   ): Promise<number> {
     ended.throwIfAborted();
-    // If the operating system stopped this process for a time, the timeout may have passed before its timer fires.
+    // If the operating system suspended this process, the timeout may have passed although its timer has not fired yet.
     if (performance.now() > until) throw new SendFailure("timeout");
     const isPlain = url.startsWith("http:");
     return new Promise((resolve, reject) => {
