@@ -68,8 +68,8 @@ interface SigningKeysDeps {
 }
 
 /**
- * The cached signing keys of environments. If the keys must be rotated, the first worker that reads the keys rotates
- * them.
+ * The cached signing keys of environments. If a rotation of the keys is due, the first worker that reads the keys
+ * rotates them.
  */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;

@@ -49,8 +49,8 @@ export class ViewerSessions {
   /**
    * Creates a session. The returned times are in milliseconds since 1970.
    *
-   * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge; the errors of
-   *   `ViewerSessionStore.sessionSubject`
+   * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge, or an error of
+   *   `ViewerSessionStore.sessionSubject` or of `SigningKeys.signing`
    */
   async create(
     store: ViewerSessionStore,
@@ -96,7 +96,8 @@ export class ViewerSessions {
    * Returns the current group of a session, and the claims of the session. Returns the group even if it is suspended.
    *
    * @param audience the expected audience. If empty, any audience is accepted
-   * @throws ViewerSessionInvalid, ViewerSessionExpired; the errors of `ViewerSessionStore.resolveSession`
+   * @throws ViewerSessionInvalid, ViewerSessionExpired, PublicUrlMissing, or an error of
+   *   `ViewerSessionStore.resolveSession`
    */
   async resolve(
     store: ViewerSessionStore,
