@@ -51,7 +51,10 @@ export function jsonResponse(headers: HeaderRecord, body: object): HttpResponse 
   return { status: 200, headers, body: `${JSON.stringify(body)}\n` };
 }
 
-/** Calls the RPC of an endpoint with JSON fields. Rejects with the errors of `messageOf` and of the RPC. */
+/**
+ * Converts JSON fields to a request, and calls the RPC with this request. Rejects with the errors of `messageOf` and of
+ * the RPC.
+ */
 export async function invoke<O extends DescMessage>(
   call: EndpointCall,
   rpc: DescMethodUnary<DescMessage, O>,

@@ -35,8 +35,8 @@ const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, Vie
 
 /**
  * Creates the endpoint `/api/viewer`. The endpoint serves ResolveViewer as token introspection (RFC 7662). The request
- * is a form or JSON. The response is the same for all invalid tokens (section 2.2). If the group of the token is
- * suspended, the response also contains the reason and the message.
+ * is a form or JSON. The response is the same for all invalid tokens (section 2.2 of the RFC). If the group of the
+ * token is suspended, the response also contains the reason and the message.
  */
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {

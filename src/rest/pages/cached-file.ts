@@ -24,7 +24,7 @@ interface EncodedFile {
   readonly body: Buffer;
 }
 
-/** A file that is read at the first request. Caches the file in each requested encoding. */
+/** Reads and encodes a file at the first request for each encoding, and caches the result. */
 export class CachedFile {
   private readonly read: () => Promise<Buffer>;
   private readonly encoded = new Map<Encoding | undefined, Promise<EncodedFile>>();
