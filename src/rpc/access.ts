@@ -209,11 +209,11 @@ export function authorizeAgain(
 }
 
 /**
- * Creates the function that returns the caller of a request, and the group of the caller. A busy worker serves the
- * groups in turn, and within each group, the callers in turn.
+ * Creates the function that returns the caller of a request, and the group of the caller. These groups are not user
+ * groups. If a worker is busy, it serves the groups in turn. Within a group, it serves the callers in turn.
  *
- * - Each environment is a group, and each of its API tokens is a caller. So an environment with many API tokens does
- *   not get a larger share than an environment with one API token.
+ * - Each environment is a group, and each of its API tokens is a caller. So an environment with many API tokens gets no
+ *   larger share of the worker than an environment with one API token.
  * - `ADMIN_TOKEN` is a separate group.
  * - If the API token of a request is missing or unknown, the client address is the caller. All client addresses are in
  *   one group, so calls from many addresses do not delay the calls of environments.

@@ -32,7 +32,7 @@ export class CallContext implements ContextValues, ChangeBy {
   // `trustedProxies` is not a `#` field. If this class and Observation used native private fields, a gRPC call would
   // take 7 % more CPU.
   private readonly trustedProxies: readonly Network[];
-  /** The owner of the API token, for the log. Set even if the owner may not make this call. */
+  /** The owner of the API token, for the log. This field is set even if the owner may not make this call. */
   bearer: Principal | undefined = undefined;
   isAuthorized = false;
   /** The request message of a unary call. */
