@@ -92,7 +92,7 @@ export class Delivery {
     }
   }
 
-  /** Returns events after a position. Returns undefined if the store has removed some events after this position. */
+  /** Returns events after a position. Returns undefined if some events after this position were removed or lost. */
   private read(start: EventStart): Promise<EventPage | undefined> {
     return this.deps.events.readEvents(this.claim.environment, start, EVENTS_AT_ONCE).catch((error: unknown) => {
       if (error instanceof EventCursorExpired) return undefined;
