@@ -2,7 +2,7 @@ import { DAY_MS } from "../domain/durations.ts";
 
 /*
  * The state of a signing key depends only on the stored times of the keys and on the current time. All processes
- * therefore compute the same state, and need no messages and no scheduled jobs.
+ * therefore compute the same state, without messages between processes and without scheduled jobs.
  */
 
 /** Times of a key, in milliseconds since 1970. */
