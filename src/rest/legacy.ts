@@ -99,7 +99,8 @@ const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
 const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_section_editing"] as const;
 
 /**
- * Creates the method that creates viewer sessions for the dashboard `embed_id`. A session lasts at most `maxSeconds`.
+ * Returns the endpoint method that creates viewer sessions for the dashboard `embed_id`. A session lasts at most
+ * `maxSeconds`.
  */
 function sessionMethod(maxSeconds: number): EndpointMethod {
   return jsonMethod(createViewerSession, async (request, call) => {
