@@ -62,7 +62,7 @@ export class Observation {
     if (environment) metrics.environments.count(environment, bucket, reason);
     call.trace?.end(error && { code: error.code, codeName: codeToString(error.code) });
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRequestFault;
-    // `mayLogUnknown` limits the log lines of unauthenticated clients, because these clients could fill the log.
+    // `mayLogUnknown` limits the log lines of unauthenticated clients, so that these clients cannot fill the log.
     const hasLine = isFault && (call.bearer !== undefined || mayLogUnknown(codeToString(error.code)));
     if (!(hasLine || logger.isLevelEnabled("debug"))) return;
     const { method } = call.received;

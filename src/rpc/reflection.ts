@@ -84,7 +84,7 @@ function failure(errorCode: Code, errorMessage: string): Answer {
   return { case: "errorResponse", value: { errorCode, errorMessage } } as Answer;
 }
 
-/** The maximum number of requests of a stream. A client needs fewer requests to read all files and types. */
+/** The maximum number of requests in a stream. A client needs fewer requests to read all files and types. */
 export const MAX_QUESTIONS = 1000;
 
 /** The maximum size of all files in a stream, in bytes. A response can be 100 times longer than its request. */

@@ -39,7 +39,10 @@ async function loadErrorFiles(): Promise<readonly DescFile[]> {
 
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
-/** Reflection responses are not compressed, because unauthenticated clients could keep cores busy with compression. */
+/**
+ * Reflection responses are not compressed, because otherwise unauthenticated clients could keep the CPU busy with
+ * compression.
+ */
 const REFLECTION_OPTIONS = { ...OPEN_OPTIONS, compressMinBytes: Number.POSITIVE_INFINITY };
 
 export function routes(deps: RouteDeps): (router: ConnectRouter) => void {

@@ -13,7 +13,7 @@ export const EVENTS_PAGE = 200;
 
 /**
  * Limits the number of event streams of this worker, and reads new events for the streams. Streams that wait at the
- * same position share one read per interval. If `hasMore` of a page is true, a stream reads the next page without
+ * same position share one read every `POLL_MS`. If `hasMore` of a page is true, a stream reads the next page without
  * `EventWatchers`.
  */
 export class EventWatchers {

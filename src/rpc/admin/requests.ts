@@ -42,7 +42,9 @@ export interface AdminDeps {
   readonly sendTest: (environment: Environment, target: WebhookTarget) => Promise<SendResult>;
   /** Returns the samples of the last hour. Undefined if the supervisor does not answer. */
   readonly readHistory: (query: HistoryQuery) => Promise<HistoryAnswer | undefined>;
-  /** Accepts the data in Redis that the service has refused, for example after Redis was emptied. */
+  /**
+   * Accepts the current data in Redis after the service has refused this data, for example because Redis was emptied.
+   */
   readonly acceptData: () => Promise<void>;
   readonly logger: Pick<Logger, "info" | "warn">;
   readonly metrics: Pick<Metrics, "imported" | "viewer">;
