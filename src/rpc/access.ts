@@ -133,7 +133,7 @@ export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): bool
 /**
  * Creates the function that authorizes a call and stores the caller in the `CallContext`. The function returns a
  * promise only if the API token is not cached. The function fails with ConnectError Unauthenticated, PermissionDenied
- * or ResourceExhausted, or with an error of the store.
+ * or ResourceExhausted, or with an error of `ApiTokens.authenticate`.
  */
 export function authorization({ authenticator, rateLimiters }: Authentication) {
   const limited = (name: RateLimitName, by: Limited) => {

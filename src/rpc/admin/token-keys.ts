@@ -17,8 +17,9 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     },
 
     /**
-     * Each call re-encrypts the tokens of one page of groups. Only the call for the first page writes an audit event.
-     * If `validate_only` is set, no call re-encrypts tokens or writes an audit event.
+     * Each call re-encrypts the tokens of one page of groups. The call for the first page also re-encrypts the signing
+     * keys and the secrets of webhooks, and writes the audit event. If `validate_only` is set, no call re-encrypts
+     * secrets or writes an audit event.
      */
     reencryptUserGroupTokens: environmentRpc(environments)(async (environment, request, call) => {
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
