@@ -8,7 +8,7 @@ type Candidate = readonly [word: string, description: string];
 /**
  * Writes the completions of the last word, one per line. A tab separates a completion from its description.
  *
- * @param words the words after `ugs`, which the shell has not expanded; the last word may be empty
+ * @param words the words after `ugs`. The shell must not have expanded these words. The last word may be empty
  */
 export async function complete(program: Command, words: readonly string[], shell: Shell): Promise<void> {
   const profiles = await new Profiles(shell.env).names().catch(() => []);

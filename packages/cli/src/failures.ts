@@ -12,7 +12,7 @@ export const EXIT = {
   conflict: 5,
   /** The service cannot be reached, is overloaded, or did not respond in time. */
   unavailable: 6,
-  /** The command finished, but rejected or skipped some groups, or the input and the service differ. */
+  /** The command finished, but it rejected or skipped groups, or it found that the input and the service differ. */
   incomplete: 7,
 } as const;
 

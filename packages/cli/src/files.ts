@@ -57,7 +57,7 @@ export async function writing<T>(path: string, hint: string, write: () => Promis
   }
 }
 
-/** Ignores the error that a file does not exist. @throws any other error */
+/** Ignores the error `ENOENT`, which means that a file does not exist. @throws any other error */
 export function ignoreMissing(error: unknown): undefined {
   if ((error as { code?: string }).code !== "ENOENT") throw error;
 }
@@ -100,9 +100,9 @@ export async function writeAtomically(path: string, text: string, hint: string):
 }
 
 /**
- * Refuses a path that exists. If `mayReplace` is true, accepts a regular file.
+ * Checks that nothing exists at a path. If `mayReplace` is true, a regular file may exist at the path.
  *
- * @throws Failure if the path is refused
+ * @throws Failure if the check fails
  */
 export async function refusePresent(path: string, mayReplace: boolean): Promise<void> {
   const present = await stat(path).catch(() => undefined);

@@ -80,8 +80,8 @@ export class Profiles {
   /**
    * Returns the name of the current profile.
    *
-   * @throws Failure if the name is stored, but cannot be read. The default profile is no substitute, because a command
-   *   could then change the wrong service
+   * @throws Failure if the name is stored, but cannot be read. If this method returned the default profile instead, a
+   *   command could change the wrong service
    */
   async current(): Promise<string> {
     const path = join(this.#folder, "profile");
@@ -95,7 +95,7 @@ export class Profiles {
   }
 }
 
-/** Ignores the error that a file or its folder does not exist. @throws any other error */
+/** Ignores the errors `ENOENT` and `ENOTDIR`, which mean that a file does not exist. @throws any other error */
 function ignoreAbsent(error: unknown): undefined {
   if ((error as { code?: string }).code !== "ENOTDIR") ignoreMissing(error);
 }

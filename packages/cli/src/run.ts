@@ -8,7 +8,12 @@ import { createProgram } from "./program.ts";
 import { Interrupted, type Shell } from "./shell.ts";
 import { welcome } from "./welcome.ts";
 
-/** Runs a command line. @param args the arguments after the program name @returns the exit code */
+/**
+ * Runs a command line.
+ *
+ * @param args the arguments after the program name
+ * @returns the exit code
+ */
 export async function runUgs(args: readonly string[], shell: Shell): Promise<number> {
   try {
     if (args.length === 0) await welcome(shell);

@@ -144,10 +144,13 @@ export class Settings {
   }
 
   /**
-   * Returns the profile that the command uses. Returns undefined if the profile does not exist, or if `url` is set and
-   * the profile has another URL. `ugs` thus sends a token only to the service that accepted the token at login. If
-   * `url` is set, the command may need no profile. For this reason, also returns undefined if `url` is set, the command
-   * names no profile, and the folder of the profiles is unreadable.
+   * Returns the profile that the command uses, or undefined in these cases:
+   *
+   * - The profile does not exist.
+   * - `url` is set, and the profile has another URL. `ugs` sends the token of a profile only to the service that
+   *   accepted this token at login.
+   * - `url` is set, the command names no profile, and the folder of the profiles is unreadable. If `url` is set, the
+   *   command may need no profile.
    *
    * @throws Failure if the command names a profile that does not exist
    * @throws Failure if the profile, or the name of the current profile, cannot be read
@@ -202,8 +205,9 @@ export function isLoopback({ hostname }: URL): boolean {
 }
 
 /**
- * Reads a token from the first source that is set: `file`, the environment variable, or the file that another variable
- * with the suffix `_FILE` names. An empty variable counts as unset. Returns undefined if no source is set.
+ * Reads a token from the first of these sources that is set: the file at the path `file`, the environment variable
+ * `variable`, or the file whose path is in the environment variable `${variable}_FILE`. An empty variable counts as
+ * unset. Returns undefined if no source is set.
  *
  * @throws Failure if the text is not a token, or if the file cannot be read
  */

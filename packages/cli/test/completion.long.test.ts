@@ -30,7 +30,7 @@ const RECORDING = `printf '%s\\n' "$@" >> "$HOME/requested"
 case "$*" in *--en) printf '%s\\t%s\\n' --env 'an environment';; esac`;
 
 /**
- * Opens a shell with completion on a terminal. Returns undefined if the shell is not installed.
+ * Starts a shell on a terminal, and loads the completion of `ugs`. Returns undefined if the shell is not installed.
  *
  * @param answer a script that answers `ugs complete`
  */

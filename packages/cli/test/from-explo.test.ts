@@ -12,7 +12,7 @@ import { summaryOf } from "./support/ugs.ts";
 
 const server = sharedServer();
 
-/** Starts a hosted service with `count` customers. `run` imports these customers into a new environment. */
+/** Starts a fake of the hosted service with `count` customers. `run` imports the customers into a new environment. */
 async function newMigration(count: number) {
   const hosted = await newHosted(count);
   const { environment, folder, run } = await newPlace(server);

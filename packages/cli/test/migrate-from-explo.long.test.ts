@@ -79,7 +79,7 @@ it("the documented migration from the hosted service works, in both directions",
     }
     return said;
   }
-  /** Requests a group with the old REST API, as a back end does. */
+  /** Requests a group through the REST API `/api/user`, as a back end does. */
   async function ask(base: string, header: string, id: string): Promise<unknown> {
     const token = readFileSync(join(bash.folder, "back-ends.token"), "utf8").trim();
     const url = `${base}/api/user?user_group_id=${encodeURIComponent(id)}`;

@@ -14,7 +14,7 @@ import { asRoot, linesIn, startUgs } from "./support/ugs.ts";
 
 /** The number of groups. Set `TRANSFER_GROUPS=100000` to test a large migration. */
 const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 10_000);
-/** How often the test kills the import. */
+/** The number of times that the test kills the import. */
 const KILLS = 5;
 
 const GROUPS_A_REQUEST = 500;

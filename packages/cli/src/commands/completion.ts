@@ -3,7 +3,7 @@ import { type DefineCommand, runs } from "./command.ts";
 
 const SHELLS = Object.keys(COMPLETION_SCRIPTS) as (keyof typeof COMPLETION_SCRIPTS)[];
 
-/** For each kind of shell, the command that installs the completion script. New shells load the script. */
+/** The commands that install the completion script, one per kind of shell. New shells then load the script. */
 const INSTALL: { readonly [shell in keyof typeof COMPLETION_SCRIPTS]: string } = {
   bash: "echo 'source <(ugs completion bash)' >> ~/.bashrc",
   zsh: "echo 'source <(ugs completion zsh)' >> ~/.zshrc",

@@ -100,11 +100,11 @@ export const keysCommands: DefineCommand = (keys, shell) => {
 };
 
 /**
- * Encrypts the secrets of all environments again. If `validateOnly` is set, only counts the records that each key
- * encrypted.
+ * Encrypts the secrets of all environments again. If `validateOnly` is set, changes nothing, and only counts.
  *
- * @returns `uses`: for each key, the numbers of records that were encrypted with the key before this call. `failed`:
- *   the environments and ids of the groups, signing keys and webhooks whose secrets cannot be decrypted
+ * @returns `uses` contains one entry per key: the numbers of groups, signing keys and webhooks whose secrets were
+ *   encrypted with this key before the call. `failed` lists the groups, signing keys and webhooks whose secrets cannot
+ *   be decrypted, each with its environment and id
  */
 async function reencryptAll(session: Session, task: Task, validateOnly: boolean) {
   const { adminOnce, patience, progress } = task;

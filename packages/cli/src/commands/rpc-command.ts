@@ -33,8 +33,8 @@ interface Traits {
   /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
   /**
-   * The name of the credential in the prompt. Set if the field is a credential. The value of the option is then the
-   * path of a file that contains the credential, or `-` for standard input.
+   * The name of the credential in the prompt. Undefined if the field is not a credential. The option of a credential
+   * takes the path of a file that contains the credential, or `-` for standard input.
    */
   readonly secret?: string;
   /** Whether to read the credential from the terminal or standard input if the option is missing. Default: no. */
@@ -64,7 +64,7 @@ interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   readonly fields?: FieldInputs;
   /** Constant fields of the request. */
   readonly preset?: { readonly [field: string]: unknown };
-  /** The columns of the table. Set if the response is a list. */
+  /** The columns of the table. Undefined if the response is not a list. */
   readonly columns?: readonly ColumnOf[];
   /** The note to write if the list is empty. */
   readonly none?: string;
@@ -83,16 +83,16 @@ interface RpcCommand<I extends DescMessage, O extends DescMessage> {
    */
   readonly note?: (response: MessageShape<O>, request: MessageShape<I>) => string | undefined;
   /**
-   * The name of the response field to show. Default: the only field of the response. If the response has several
-   * fields, the whole response is shown.
+   * The name of the response field to show. If `part` is undefined, the command shows the only field of the response,
+   * or the whole response if it has several fields.
    */
   readonly part?: string;
 }
 
-/** Fields with the id of a resource. By default, a command takes the id as an argument. */
+/** Request fields that contain the id of a resource. By default, a command takes this id as an argument. */
 const SUBJECTS = ["user_group_id", "api_token_id", "webhook_id"];
 
-/** Defines a command that makes one call. The arguments and options of the command set fields of the request. */
+/** Defines a command that calls one RPC. The arguments and options of the command set fields of the request. */
 export function rpcCommand<I extends DescMessage, O extends DescMessage>(
   method: DescMethodUnary<I, O>,
   description: string,

@@ -99,7 +99,7 @@ function answered(error: ConnectError, details: FailureDetails, options: CallOpt
   });
 }
 
-/** Returns the outcome of a failed change. Undefined if the call only reads, or if a retry is safe in any case. */
+/** Returns the outcome of a failed change. Returns undefined if the call only reads, or if the error has no outcome. */
 function outcomeOf(
   code: Code,
   { reason, outcome }: FailureDetails,

@@ -7,7 +7,7 @@ export interface Column<T> {
   readonly name: string;
   /** Returns the text of a cell. If the text is undefined or empty, the table shows `-`. */
   readonly of: (value: T) => string | undefined;
-  /** Whether this column is shortened first if a line is too wide for the terminal. Default: no. */
+  /** Whether to shorten this column before other columns if a line is too wide for the terminal. Default: no. */
   readonly isFree?: boolean;
 }
 
@@ -44,7 +44,10 @@ export function tableOf<T>(columns: readonly Column<T>[], limit: number | undefi
   /** The width of the widest cell of each column so far. Undefined if no page has been formatted yet. */
   let widest: readonly number[] | undefined;
 
-  /** Until a line fits, shortens the widest `isFree` column cell by cell, and then the widest of all columns. */
+  /**
+   * Makes a line fit into `most` terminal cells. Shortens the widest `isFree` column by one terminal cell at a time. If
+   * this is not enough, shortens the widest of all columns in the same way.
+   */
   function fit(widths: number[], most: number): void {
     let excess = widths.reduce((sum, width) => sum + width, GAP.length * (widths.length - 1)) - most;
     for (const isFree of [true, false]) {

@@ -9,11 +9,11 @@ import { type Line, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LONG } from "./records.ts";
 
 /*
- * CSV by RFC 4180, in UTF-8. An empty cell is an unset field. A quoted empty cell is an empty text, as in PostgreSQL's
- * COPY. Fields that are objects are JSON.
+ * Files contain CSV according to RFC 4180, in UTF-8. An empty cell is an unset field. A quoted empty cell is an empty
+ * text, as in PostgreSQL's COPY. If a field is an object, its cell contains JSON.
  *
- * A surplus quote could make the rest of the file one malformed record. For this reason, only the first line of a
- * malformed record is rejected, and reading continues with the second line.
+ * One surplus quote could turn the rest of the file into one malformed record. For this reason, `readCsv` rejects only
+ * the first line of a malformed record, and continues with the second line of this record.
  */
 
 /** A cell is undefined if the field is not set. */
@@ -55,7 +55,8 @@ export function csvOf(rows: readonly Row[]): string {
       value !== null && JSON_COLUMNS.has(column) ? JSON.stringify(value) : (value ?? undefined),
     ),
   );
-  // Without quotes, an empty text would be an unset field, and a text that starts with `#` could be a remark.
+  // Without quotes, an import would read an empty text as an unset field, and could read a text that starts with `#` as
+  // a remark.
   return stringify(cells, { quoted_match: /^$|^#/ });
 }
 

@@ -27,8 +27,8 @@ const TIMEOUT_MS = 120_000;
 
 /**
  * The first `BURST` requests have no pause between them. Each later request starts at least `PACE_MS` after the
- * previous request. The hosted service allows 180 requests per minute from an address. `ugs` sends at most 150, so that
- * other programs at the same address can also send requests.
+ * previous request. The hosted service (Explo) allows 180 requests per minute from an IP address. `ugs` sends at most
+ * 150 requests per minute, so that other programs at the same address can also send requests.
  */
 const BURST = 30;
 const PACE_MS = 500;
@@ -38,12 +38,12 @@ const LIMITED_S = 60;
 const MAX_REFUSALS = 30;
 
 /**
- * Returns a function that reads a page of the customer list, by the number of the page
- * (https://docs.explo.co/api-reference/customer-api/customers-v2). The first page has the number 1. After the last
- * page, the function returns undefined. The hosted service limits the rate of requests
+ * Returns a function that takes a page number, and reads this page of the customer list
+ * (https://docs.explo.co/api-reference/customer-api/customers-v2). The first page has the number 1. For a number after
+ * the last page, the function returns undefined. The hosted service limits the rate of requests
  * (https://docs.explo.co/security/rate-limits).
  *
- * @throws Failure if the request fails, and another retry would also fail or the time for retries has passed
+ * @throws Failure if a retry of a failed request would also fail, or if the time for retries has passed
  */
 export function exploPages({ url, token, pageSize, unusedProxy, ...patience }: ExploOptions) {
   const { signal } = patience;
@@ -113,7 +113,10 @@ async function bodyOf(response: Response, url: URL): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** @param mayWait whether to retry a request that was rate limited @throws Failure if the response is not a page */
+/**
+ * @param mayWait whether `patiently` may retry the request after a rate-limit response
+ * @throws Failure if the response is not a page
+ */
 function pageOf({ status, headers, text }: ExploResponse, url: URL, mayWait: boolean): ExploPage {
   const where = urlText({ url });
   if (status === 401 || status === 403) {
@@ -143,7 +146,7 @@ function pageOf({ status, headers, text }: ExploResponse, url: URL, mayWait: boo
   return { customers, total: typeof total === "number" ? total : undefined };
 }
 
-/** Creates the failure of a request. @param cause a `ConnectError` if a retry may help, see `Patience` */
+/** Creates the failure of a request. @param cause if set, `patiently` retries the request according to this error */
 function failed(message: string, hint: string, cause?: ConnectError): Failure {
   return new Failure(message, { exitCode: EXIT.unavailable, hint, cause });
 }

@@ -13,7 +13,7 @@ import { count } from "./progress.ts";
 import { contentOf, type GroupRecord, type GroupSource } from "./records.ts";
 import { SeenIds } from "./seen-ids.ts";
 
-/** The options of `ugs import` that concern the hosted service. */
+/** The options of `ugs import` that concern the hosted service (Explo). */
 export interface ExploFlags {
   readonly exploTokenFile?: string;
   readonly exploUrl: string;
@@ -41,13 +41,16 @@ export async function openExplo(
   return listedCustomers(readPage, flags.exploValues === "inherited");
 }
 
-/** How often the whole list is read at most. */
+/** The maximum number of times that an import reads the whole customer list. */
 const MAX_PASSES = 5;
 
 /**
- * Reads the list page by page, and yields each customer once. A pass reads all pages. If a customer is added or removed
- * during a pass, other customers move to other pages, and the pass may miss a customer. For this reason, passes repeat
- * until no customer has moved during a pass. There are at most `MAX_PASSES` passes.
+ * Reads the customer list page by page, and yields each customer once. If the token of a customer changes during the
+ * import, yields the customer again.
+ *
+ * A pass reads all pages. If a customer is added or removed during a pass, other customers move to other pages, and the
+ * pass may miss a customer. For this reason, the import starts another pass until no customer has moved during a pass.
+ * There are at most `MAX_PASSES` passes.
  */
 function listedCustomers(readPage: ReturnType<typeof exploPages>, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
@@ -109,7 +112,7 @@ function listedCustomers(readPage: ReturnType<typeof exploPages>, isInherited: b
   };
 }
 
-/** Converts a customer. `key` is the id of the customer, and `text` is a line of JSON Lines. */
+/** Converts a customer to `text`, a line of JSON. `key` is the id of the customer, or `text` if the id is invalid. */
 function rowOf(customer: unknown, isInherited: boolean) {
   const given: JsonObject = isObject(customer) ? customer : {};
   const [ownMapping, ownProperties] = [textValues(given["parent_schema_datasource_mapping"]), given["properties"]];

@@ -39,7 +39,12 @@ interface ExportState {
 const PAGE_SIZE = 1000;
 const TIMEOUT_MS = 60_000;
 
-/** Runs `ugs export`. @param path if `-` or undefined, writes to standard output @throws Failure */
+/**
+ * Runs `ugs export`.
+ *
+ * @param path the path of the file to write. If `path` is `-` or undefined, writes to standard output
+ * @throws Failure if an option is not valid, or if the export fails
+ */
 export async function exportGroups(session: Session, path: string | undefined, flags: ExportFlags): Promise<void> {
   const { out } = session;
   const file = path === "-" ? undefined : path;

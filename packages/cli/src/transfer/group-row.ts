@@ -5,7 +5,7 @@ import { isJsonField, isTimeField, valueIn } from "../../../operator/src/fields.
 
 const FIELDS = ImportedUserGroupSchema.fields;
 const FIELDS_WITHOUT_TOKEN = FIELDS.filter(({ name }) => name !== "token");
-/** Returns whether files contain a field as protobuf JSON. This applies to times and to messages of this service. */
+/** Returns whether files contain a field in its protobuf JSON form. This is true for times and messages of this API. */
 const isConverted = (field: DescField) => field.fieldKind === "message" && !isJsonField(field);
 /** The columns whose cells in CSV are JSON. */
 export const JSON_COLUMNS: ReadonlySet<string> = new Set(

@@ -21,9 +21,9 @@ export class GrowingFile {
   }
 
   /**
-   * Opens the file of an earlier run, and truncates the file. If a new file starts, calls `startNew` instead.
+   * Opens the file of an earlier run, and truncates the file to `bytes`. If `bytes` is 0, calls `startNew` instead.
    *
-   * @param bytes the length after the truncation, in bytes; 0 if a new file starts
+   * @param bytes the length of the file after the truncation, in bytes
    * @throws Failure if the file of the earlier run does not exist, or is shorter than `bytes`
    */
   async begin(bytes: number, startNew: () => Promise<void>): Promise<void> {

@@ -9,8 +9,8 @@ import type { Fate } from "./sender.ts";
 import type { Target } from "./target.ts";
 
 /**
- * The number of groups by outcome. If `--verify` is set, `onlyHere` is the number of groups that exist only in the
- * service.
+ * The number of groups for each outcome. If `--verify` is set, `onlyHere` is the number of groups that exist only in
+ * the service.
  */
 export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
 
@@ -23,7 +23,7 @@ interface ReportFlags {
   readonly verify?: boolean;
 }
 
-/** Creates the report that names single groups. @param hasFile whether a file contains all rejected groups */
+/** Returns functions that report single groups. @param hasFile whether a file contains all rejected groups */
 export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, hasFile: boolean) {
   let noted = 0;
   const note = (text: string) => {
@@ -52,7 +52,7 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
   };
 }
 
-/** The differences that remain after an import, by the result for the group. */
+/** The differences that an import does not remove. The key is the result of the import for the group. */
 const KEPT: { readonly [fate in Fate]?: string } = {
   tokenNewer: "token (newer in the service)",
   suspended: "suspended in the service",

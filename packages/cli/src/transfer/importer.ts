@@ -3,7 +3,7 @@ import type { GroupRecord, GroupSource } from "./records.ts";
 import type { SeenIds } from "./seen-ids.ts";
 import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 
-/** The maximum number of groups and of bytes in a request. The service accepts at most 1 MiB. */
+/** The limits of a request: `CHUNK_GROUPS` groups and `CHUNK_BYTES` bytes. The service accepts at most 1 MiB. */
 const CHUNK_GROUPS = 500;
 const CHUNK_BYTES = 768 * 1024;
 

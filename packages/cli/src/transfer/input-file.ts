@@ -16,9 +16,9 @@ const END_BYTES = 64 * 1024;
  * Opens a file of groups.
  *
  * @param path the path of the file, or `-` to read standard input
- * @param format by default, the extension of the file name determines the format. If the extension is unknown, the
- *   first character of the content determines the format
- * @throws Failure if the file cannot be read, or has another format
+ * @param format the format of the content. If undefined, the extension of the file name determines the format. If the
+ *   extension is unknown, the first character of the content determines the format
+ * @throws Failure if the file cannot be read, or is neither JSON Lines nor CSV
  */
 export async function openInputFile(
   path: string,

@@ -36,8 +36,9 @@ export interface PatienceOptions {
  * Repeats a call until it succeeds. Pauses between the attempts. The pauses grow with each failure, up to
  * `MAX_PAUSE_MS`. If the service requests a longer delay, the pause has the length of this delay, up to `MAX_DELAY_MS`.
  *
- * @throws the last error, if it is no `Failure` with a `ConnectError` as its cause, or if a retry would also fail
+ * @throws the last error, if it is not a `Failure` whose cause is a `ConnectError`, or if a retry would also fail
  * @throws the last error, if `PATIENCE_MS` has passed, or if the signal has aborted
+ * @throws AbortError if the signal aborts during a pause
  */
 export async function patiently<T>({ signal, onPause }: PatienceOptions, call: () => Promise<T>): Promise<T> {
   let failingSince: number | undefined;

@@ -38,7 +38,7 @@ export interface ReadOptions {
   readonly ignoreUnknown: boolean;
 }
 
-/** The maximum length of a record. A group of the maximum size is shorter, even if every character is escaped. */
+/** The maximum length of a record. The largest valid group is shorter, even if every character is escaped. */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so its content is omitted`;

@@ -24,7 +24,12 @@ export interface Target extends Task {
   readonly count: number;
 }
 
-/** Opens a task. @param what the verb in the progress line, such as `imported` @throws Failure if a setting is invalid */
+/**
+ * Opens a task.
+ *
+ * @param what the verb in the progress line, such as `imported`
+ * @throws Failure if a setting is not valid
+ */
 export async function openTask(session: Session, what: string): Promise<Task> {
   const { signal, stderr } = session.shell;
   const progress = new Progress(stderr, what);

@@ -13,7 +13,7 @@ export interface Customer {
 /** Returns true if the function has answered the request. Returns false if the server must return the page. */
 export type Answer = (page: number, response: ServerResponse) => boolean;
 
-/** A fake of the hosted service. The fake behaves as the documentation of the hosted service describes. */
+/** A fake of the hosted service (Explo). The fake behaves as the documentation of the hosted service describes. */
 export interface Hosted {
   readonly url: string;
   readonly token: string;
