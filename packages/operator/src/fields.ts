@@ -14,13 +14,13 @@ import { formatEnvironmentName } from "./environment-name.ts";
 import { durationText, timeText } from "./times.ts";
 
 /*
- * The texts that `ugs` and the console show for messages of the API. The functions read the fields from the descriptors
- * of the messages, so a new field needs no change here.
+ * This file creates the texts that `ugs` and the console show for messages of the API. Its functions read the fields
+ * from the descriptors of the messages, so a new field needs no change here.
  */
 
 /**
- * Labels of fields. A key is `Message.field`, or a field name that applies to all messages. Without a label here, the
- * label of a field is its name, with spaces instead of underscores.
+ * Labels of fields. A key is `Message.field`, or a field name that applies to all messages. If a field is missing here,
+ * its label is its name, with spaces instead of underscores.
  */
 const LABELS: { readonly [field: string]: string } = {
   "ApiToken.grace_expire_time": "old secret valid until",
@@ -137,8 +137,8 @@ export function fieldOf(schema: DescMessage, name: string): DescField {
 }
 
 /**
- * Returns the value of a field. Returns undefined for an unset optional field, for an unset field with a message, and
- * for each field of a oneof.
+ * Returns the value of a field. Returns undefined for an unset optional field, for an unset field whose type is a
+ * message, and for each field of a oneof.
  */
 export function valueIn(message: unknown, { localName }: DescField): unknown {
   return (message as { readonly [name: string]: unknown })[localName];

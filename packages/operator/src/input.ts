@@ -39,7 +39,8 @@ function isFormOf(text: string, field: DescField, value: unknown): boolean {
 /**
  * Parses a text in the format of `formatField`, or JSON.
  *
- * @returns for an empty text: an empty string, an empty map, or undefined for other fields
+ * @returns the value. If the text is empty, the value of a scalar field is an empty string, the value of a map is an
+ *   empty map, and the value of any other field is undefined
  * @throws InvalidInput if the text is not valid. The message names the field, and the invalid line or value
  */
 export function parseField(field: DescField, text: string): string | JsonObject | Timestamp | undefined {

@@ -4,7 +4,7 @@ import { exactMs } from "../../../operator/src/times.ts";
 
 /** The length of a sample, in seconds. */
 export const SAMPLE_SECONDS = 10;
-/** The maximum number of lines of `linesByName`. If there are more names, the last line sums up the rarest names. */
+/** The maximum number of chart lines that `linesByName` creates. */
 const MAX_SERIES = 6;
 
 /** The metrics of the last hour: the samples, and the number of calls per method and per environment. */
@@ -48,8 +48,8 @@ export function msOf(duration: Duration | undefined): number | null {
 }
 
 /**
- * Creates at most `MAX_SERIES` lines of rates per second: a line for each of the most frequent names. A name is, for
- * example, an error reason.
+ * Creates a chart line for each name, such as an error reason. The line contains the rates per second of this name. If
+ * there are more than `MAX_SERIES` names, the last line is the sum of the rarest names.
  */
 export function linesByName(
   samples: readonly MetricsSample[],

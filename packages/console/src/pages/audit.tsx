@@ -20,7 +20,7 @@ import { go, hrefOf, type Params } from "../routes.ts";
 import { failureOf } from "../session/failures.ts";
 import { useSession } from "../session/session.ts";
 
-/** The filters of the audit trail. The key is the name of the URL parameter and of the option of `ugs audit`. */
+/** The filters of the audit trail. The URL parameter and the option of `ugs audit` have the same name as the key. */
 const FILTERS = {
   group: { label: "User group", hint: "The id of a user group, even of a deleted group." },
   actor: { label: "Done by", hint: "An API token id, root (ADMIN_TOKEN), or service." },

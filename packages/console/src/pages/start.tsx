@@ -143,7 +143,7 @@ export function StartPage() {
   );
 }
 
-/** @param done the text that replaces `waiting` when the step is done. Until then, empty or false */
+/** @param done the text that replaces `waiting` when the step is done. `done` is falsy until then */
 function Step({
   title,
   done,

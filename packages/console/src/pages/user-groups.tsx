@@ -21,7 +21,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
   const prefix = params["prefix"] ?? "";
   const [typed, setTyped] = useTyped(prefix);
   const list = useList<UserGroupInfo>(`groups ${prefix}`, "user group", async (pageToken, signal) => {
-    // The first page of the list is small, so that this page appears soon.
+    // The first request reads only 100 groups, so that the first groups appear soon.
     const request = { environment, providedIdPrefix: prefix, pageToken, pageSize: pageToken === "" ? 100 : 1000 };
     const { userGroups, nextPageToken } = await admin.listUserGroups(request, { signal });
     return { items: userGroups, nextPageToken };

@@ -126,8 +126,8 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
 export function useList<T>(key: string, noun: string, read: Read<T>): List<T> & { readonly again: () => void } {
   const first = useAnswer(key, (signal) => readFull(read, "", signal));
   const [further, setFurther] = useState<Page<T> & { readonly of: Page<T> }>();
-  // `further` contains the first items at the time of its request. If the first items were read again since then,
-  // `further` is outdated.
+  // `further.of` contains the first items of the list when `more` was last called. If the first items were read again
+  // since then, `further` is outdated.
   const shown = further && further.of === first.value ? further : first.value;
   const more = useAction(async () => {
     if (!first.value || !shown) return undefined;

@@ -4,8 +4,8 @@ import { type CommandProps, commandText } from "./command-text.ts";
 import { CopyButton } from "./copy.tsx";
 
 /**
- * Shows the `ugs` command that does the same as the page or the dialog. Default of `env`: the environment of the page
- * if the user has signed in with `ADMIN_TOKEN`.
+ * Shows the `ugs` command that does the same as the page or the dialog. If `env` is missing and the user has signed in
+ * with `ADMIN_TOKEN`, the command uses the environment of the page.
  */
 export function CommandLine(props: CommandProps) {
   const { env } = useSession();

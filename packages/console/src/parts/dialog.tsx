@@ -122,7 +122,7 @@ export function ChangeDialog({
   );
 }
 
-/** Shows a button that opens a dialog. @param children creates the dialog from a function that closes the dialog */
+/** Shows a button that opens a dialog. @param children returns the dialog, which calls `close` to close itself */
 export function DialogButton({
   label,
   icon: Icon,

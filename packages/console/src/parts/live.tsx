@@ -22,7 +22,7 @@ place.subscribe(() => announce(""));
 
 /**
  * The mounted `LiveRegion` components. Only the last component shows the announcement. If a dialog is open, the last
- * component is in the dialog. Otherwise, screen readers would ignore the announcement.
+ * component is in the dialog. While a dialog is open, screen readers ignore announcements outside of the dialog.
  */
 const regions = signal<readonly symbol[]>([]);
 

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { CopyButton } from "./copy.tsx";
 
-/** The programs for a call, by language. */
+/** Programs that make the same call, one per language. The key is the name of the language. */
 export type Programs = { readonly [language: string]: string };
 
 export function Snippets({ label, programs }: { readonly label: string; readonly programs: Programs }) {

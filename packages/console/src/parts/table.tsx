@@ -14,12 +14,13 @@ export interface Column<T> {
 /** A table with more rows than this number is "long": it renders only the rows in and near the visible part. */
 const WHOLE = 200;
 
-/** Number of rows that a long table renders above and below the visible rows. The key Tab skips other rows. */
+/** Number of rows that a long table renders above and below the visible rows. The Tab key cannot reach other rows. */
 const BEYOND = 20;
 
 /**
- * Upper limit for the `min-width` of a long table, in pixels. Up to this limit, `min-width` is the width that the table
- * had when its column widths were fixed. If the container is narrower than `min-width`, the table scrolls horizontally.
+ * Maximum `min-width` of a long table, in pixels. When the table becomes long, its current width becomes its
+ * `min-width`. A width above the maximum is reduced to the maximum. If the container is narrower than `min-width`, the
+ * table scrolls horizontally.
  */
 const MAX_MIN_WIDTH = 1152;
 
@@ -43,7 +44,7 @@ function useRowsInSight(count: number) {
       );
     };
     look();
-    // Fixes the column widths. Otherwise, the widths would change while the user scrolls.
+    // Keep the current column widths. Otherwise, the widths would change while the user scrolls.
     setWidths([...(head.current?.cells ?? [])].map((cell) => cell.getBoundingClientRect().width));
     // Scroll events do not bubble, so the listener captures them.
     const options = { capture: true, passive: true };

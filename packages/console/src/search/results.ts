@@ -31,7 +31,7 @@ export async function findGroups(admin: Session["admin"], { environment, text }:
   return { groups: groups.slice(0, MAX_RESULTS), isCut: named.isCut };
 }
 
-/** Sets `isCut` if the search stopped at `MAX_PAGES`. Further user groups may match. */
+/** Finds user groups by name. If the search stopped at `MAX_PAGES`, sets `isCut`: further user groups may match. */
 async function namedGroups(admin: Session["admin"], { environment, text }: Request, signal: AbortSignal) {
   const groups: UserGroupInfo[] = [];
   let pageToken = "";

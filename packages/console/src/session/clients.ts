@@ -15,7 +15,7 @@ export interface Clients {
 /**
  * Creates clients of the service that served the page. A proxy may add a path prefix to the URL of the service.
  *
- * @param token sent with every call. The console stores the token only in these clients
+ * @param token the API token that every call sends. The console stores the token only in these clients
  * @param signal aborts the calls in flight
  */
 export function openClients(token: string, signal: AbortSignal): Clients {

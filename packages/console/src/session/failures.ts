@@ -10,7 +10,7 @@ export interface Failure {
   readonly message: string;
   /** Advice for the user. */
   readonly hint: string | undefined;
-  /** Advice to check whether the failed call has changed data. Undefined if the call has changed nothing. */
+  /** Advice to check whether the failed call has changed data. Undefined if such a check is not necessary. */
   readonly doubt?: string | undefined;
   /** Whether the service rejected the token. Default: no. */
   readonly isTokenRefused?: boolean;
@@ -88,7 +88,7 @@ function againText({ metadata }: ConnectError): string {
     : "Try again later.";
 }
 
-/** Returns the hint for a reason that is not in `HINTS`. @param unchanged begins the hint if nothing was changed */
+/** Returns the hint for a reason that is not in `HINTS`. @param unchanged the start of the hint if nothing changed */
 function hintOf({ code }: ConnectError, { outcome }: FailureDetails, unchanged: string): string | undefined {
   if (code !== Code.Unavailable || outcome === "unknown") return undefined;
   return outcome === "not_made" ? `${unchanged}Try again.` : "Try again.";

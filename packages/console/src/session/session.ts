@@ -10,7 +10,7 @@ export interface Session extends Clients {
   /** Counts the sessions since the page was loaded. The first session has the number 1. */
   readonly number: number;
   readonly caller: GetCallerResponse;
-  /** Whether the token is `ADMIN_TOKEN`. If so, each request must name an environment. */
+  /** Whether the token is `ADMIN_TOKEN`. If so, a request about one environment must name this environment. */
   readonly isRoot: boolean;
   readonly end: () => void;
 }
@@ -79,7 +79,7 @@ export function signOut(because = "You are signed out. The console no longer sto
   endedBecause.value = because;
 }
 
-/** The time of the last user activity, from the wall clock, which advances even while the machine sleeps. */
+/** The time of the last user activity, in milliseconds since 1970. This clock advances while the machine sleeps. */
 let lastAct = Date.now();
 
 function requireActs(): void {

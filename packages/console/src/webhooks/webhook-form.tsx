@@ -13,7 +13,7 @@ export interface WebhookValues {
 
 export const NO_VALUES: WebhookValues = { displayName: "", url: "", isOfAllTypes: true, eventTypes: [] };
 
-/** Converts the values of the form to the fields of a request. @throws InvalidInput with the name of the field */
+/** Converts the values of the form to the fields of a request. @throws InvalidInput if a required value is missing */
 export function fieldsIn({ displayName, url, isOfAllTypes, eventTypes }: WebhookValues) {
   if (displayName.trim() === "")
     throw new InvalidInput("Give the webhook a name, such as the name of the receiving system.", "Name");

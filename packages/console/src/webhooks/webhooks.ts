@@ -28,7 +28,7 @@ export function undeliveredSince({ state, failureStartTime, deliveredTime }: Web
   return state !== State.ENABLED || failureStartTime ? deliveredTime : undefined;
 }
 
-/** The cause and the advice, by outcome of a failed attempt. `outcomeText` appends the HTTP status to the cause. */
+/** The cause and the advice for each outcome of a failed attempt. `outcomeText` appends the HTTP status to a cause. */
 const FAILURES: { readonly [outcome in Outcome]?: readonly [why: string, whatToDo: string] } = {
   [Outcome.STATUS]: ["the endpoint answered", "See the log of the endpoint."],
   [Outcome.REDIRECT]: ["the endpoint answered with the redirect", "Set the URL to the target of the redirect."],
