@@ -27,7 +27,7 @@ interface FailureDetail {
   /** The `google.rpc.ErrorInfo.reason` of the error. */
   readonly reason?: string | undefined;
   readonly requestId?: string | undefined;
-  /** Whether the change may have been committed although the call failed. */
+  /** The outcome of a failed change. If the outcome is `unknown`, the change may have been committed nevertheless. */
   readonly outcome?: "not_made" | "unknown" | undefined;
   readonly violations?: readonly { readonly field: string; readonly description: string }[];
   readonly cause?: unknown;

@@ -18,7 +18,7 @@ const SHELLS = {
   fish: ["fish --no-config", "ugs completion fish | source"],
 } as const;
 
-/** Ctrl-U, which discards the line. Ctrl-C would also discard the keys that follow Ctrl-C. */
+/** The key Ctrl-U, which discards the typed line. Ctrl-C would also discard the keys that the test types next. */
 const KILL_LINE = "\u0015";
 
 type ShellName = keyof typeof SHELLS;

@@ -75,9 +75,10 @@ async function confirmReplacement(
 }
 
 /**
- * Returns the URL of the option, environment variable, profile or prompt, in this order of precedence.
+ * Returns the URL from the first of these sources that has a URL: the option, the environment variable, the profile, or
+ * a prompt.
  *
- * @throws Failure if no URL is given
+ * @throws Failure if no source has a URL, or if the URL is not valid
  */
 async function urlFor({ settings, shell }: Session, name: string): Promise<URL> {
   const given = settings.givenUrl();

@@ -243,7 +243,8 @@ async function parse(session: Session, { field, label, value, isFilled }: Input)
   const type = field.message?.typeName;
   if (type === "google.protobuf.Duration") return durationIn(label, value);
   if (type === "google.protobuf.Timestamp" && value === "never") return undefined;
-  // In this API, `start_time` and `end_time` are in the past, and any other time is in the future.
+  // For `start_time` and `end_time`, a duration such as `1h` means a time before now. For any other field, the duration
+  // means a time after now.
   if (type === "google.protobuf.Timestamp") return timeIn(label, value, /^(start|end)_time$/.test(field.name) ? -1 : 1);
   return type === "google.protobuf.Struct" ? objectIn(label, value) : value;
 }

@@ -99,7 +99,10 @@ function answered(error: ConnectError, details: FailureDetails, options: CallOpt
   });
 }
 
-/** Returns the outcome of a failed change. Returns undefined if the call only reads, or if the error has no outcome. */
+/**
+ * Returns the outcome of a failed change, which the service reports or which follows from the error. Returns undefined
+ * if the call only reads, or if the error does not show the outcome.
+ */
 function outcomeOf(
   code: Code,
   { reason, outcome }: FailureDetails,

@@ -146,7 +146,7 @@ function pageOf({ status, headers, text }: ExploResponse, url: URL, mayWait: boo
   return { customers, total: typeof total === "number" ? total : undefined };
 }
 
-/** Creates the failure of a request. @param cause if set, `patiently` retries the request according to this error */
+/** Creates the failure of a request. @param cause the error that makes `patiently` retry; undefined for no retry */
 function failed(message: string, hint: string, cause?: ConnectError): Failure {
   return new Failure(message, { exitCode: EXIT.unavailable, hint, cause });
 }

@@ -40,7 +40,7 @@ interface ImportState {
   readonly rejectsBytes: number;
 }
 
-/** Runs `ugs import`. @throws Failure */
+/** Runs `ugs import`. @throws Failure if an option is not valid, or if the import fails or rejects groups */
 export async function importGroups(session: Session, file: string | undefined, flags: ImportFlags): Promise<void> {
   const { shell, out } = session;
   const maxRejects = flags.maxRejects === undefined ? Number.POSITIVE_INFINITY : maxRejectsOf(flags.maxRejects);

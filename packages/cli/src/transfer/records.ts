@@ -15,7 +15,7 @@ export interface GroupRecord {
 
 export type FileFormat = "jsonl" | "csv";
 
-/** An input of an import: a file, standard input or the hosted service. */
+/** The input of an import: a file, standard input, or the hosted service (Explo). */
 export interface GroupSource {
   readonly header: FileHeader;
   /** The lines before the groups. A file of rejected groups begins with these lines. */

@@ -23,7 +23,7 @@ export class RejectsFile extends GrowingFile {
   /**
    * Prepares the file. If a new import starts, renames the file of an earlier import.
    *
-   * @param bytes the length of the file at which the import continues; 0 if a new import starts
+   * @param bytes the length of the file when the unfinished import stored its state; 0 if a new import starts
    */
   override begin(bytes: number): Promise<void> {
     return super.begin(bytes, async () => {

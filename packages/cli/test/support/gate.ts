@@ -8,7 +8,7 @@ import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/err
 
 export interface GateCall {
   readonly rpc: string;
-  /** The request body if it is JSON, otherwise an empty object. */
+  /** The parsed request body. If the body is not JSON, this is an empty object. */
   readonly message: { readonly [field: string]: unknown };
   readonly response: ServerResponse;
 }
