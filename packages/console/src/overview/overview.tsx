@@ -180,7 +180,7 @@ function chartsOfCalls(samples: Hour["samples"]): readonly ChartContent[] {
   ];
 }
 
-/** Returns the charts of the whole service. These charts need samples of all calls. */
+/** Returns the charts that describe the whole service. Only samples of all calls contain the values of these charts. */
 function chartsOfService(samples: Hour["samples"]): readonly ChartContent[] {
   const refusals = linesByName(samples, ({ service }) => service?.refusals);
   return [

@@ -7,7 +7,7 @@ const TOKEN = /("(?:\\.|[^"\\])*"(?=\s*:))|("(?:\\.|[^"\\])*")|(-?\b\d[\d.eE+-]*
  */
 const CLASSES = [undefined, "key", "text", "value"];
 
-/** Splits JSON into tokens. `kind` is the CSS class of the token. Undefined for punctuation and whitespace. */
+/** Splits JSON into tokens. `kind` is the CSS class of the token, or undefined for punctuation and whitespace. */
 export function jsonTokens(json: string): readonly { readonly text: string; readonly kind: string | undefined }[] {
   const parts = json.split(TOKEN).map((text, i) => ({ text, kind: CLASSES[i % CLASSES.length] }));
   // Drops empty texts, and the undefined results of groups that did not match.

@@ -88,7 +88,11 @@ function againText({ metadata }: ConnectError): string {
     : "Try again later.";
 }
 
-/** Returns the hint for a reason that is not in `HINTS`. @param unchanged the start of the hint if nothing changed */
+/**
+ * Returns the hint for a reason that is not in `HINTS`.
+ *
+ * @param unchanged a text that says that nothing was changed. If this is certain, the hint starts with this text
+ */
 function hintOf({ code }: ConnectError, { outcome }: FailureDetails, unchanged: string): string | undefined {
   if (code !== Code.Unavailable || outcome === "unknown") return undefined;
   return outcome === "not_made" ? `${unchanged}Try again.` : "Try again.";
