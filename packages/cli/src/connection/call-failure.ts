@@ -100,8 +100,9 @@ function answered(error: ConnectError, details: FailureDetails, options: CallOpt
 }
 
 /**
- * Returns the outcome of a failed change, which the service reports or which follows from the error. Returns undefined
- * if the call only reads, or if the error does not show the outcome.
+ * Returns the outcome of a failed change. If the service does not report the outcome, derives the outcome from the
+ * error. Returns undefined if the call only reads, if the error does not show the outcome, or if the derived outcome is
+ * unknown but a retry is safe.
  */
 function outcomeOf(
   code: Code,

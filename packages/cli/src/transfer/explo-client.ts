@@ -98,7 +98,7 @@ export function exploPages({ url, token, pageSize, unusedProxy, ...patience }: E
   };
 }
 
-/** `text` is empty if the status is not 200. */
+/** A response of the hosted service. If the status is not 200, `text` is empty. */
 type ExploResponse = Pick<Response, "status" | "headers"> & { readonly text: string };
 
 async function bodyOf(response: Response, url: URL): Promise<string> {

@@ -60,7 +60,7 @@ export async function sendGroups(groups: readonly ImportedUserGroup[], sending: 
   return results;
 }
 
-/** Sends groups until each group has a result. Returns the remaining groups if the request must be split. */
+/** Sends groups until each group has a result. If the request must be split, returns the groups without a result. */
 async function sendPart(groups: readonly ImportedUserGroup[], results: Results, sending: Sending) {
   for (;;) {
     const left = groups.filter((group) => !results.has(group));

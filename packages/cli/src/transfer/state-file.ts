@@ -37,9 +37,9 @@ interface StateOptions {
 }
 
 /**
- * Runs a transfer (an import or an export), and stores its state in a file. A later run can continue the transfer. The
- * file belongs to the last run that claimed it. If two runs use the file at the same time, the earlier run stops. If
- * the transfer finishes, and no other run has claimed the file, deletes the file.
+ * Runs a transfer (an import or an export), and stores its state in a file. A later run can continue the transfer. Each
+ * run claims the file at its start. If another run claims the file afterwards, the earlier run stops. If the transfer
+ * finishes, or fails before it stores a state, deletes the file, unless another run has claimed the file.
  *
  * @throws Failure if the unfinished transfer has another binding, or if the file cannot be read or written
  */
