@@ -79,7 +79,7 @@ export function signOut(because = "You are signed out. The console no longer sto
   endedBecause.value = because;
 }
 
-/** The time of the last user activity, in milliseconds since 1970. This clock advances while the machine sleeps. */
+/** The time of the last user activity. It is from `Date.now()`, which advances even while the machine sleeps. */
 let lastAct = Date.now();
 
 function requireActs(): void {
