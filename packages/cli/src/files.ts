@@ -74,7 +74,7 @@ function systemWords(error: unknown): string | undefined {
   return code && `${words} (${code})`;
 }
 
-/** Like `writeAtomically`, but also creates missing directories, with mode 0700. */
+/** Like `writeAtomically`, but also creates missing directories. These directories get the mode 0700. */
 export async function writeSecretFile(path: string, text: string): Promise<void> {
   const hint = "nothing was changed";
   await writing(path, hint, () => mkdir(dirname(path), { recursive: true, mode: 0o700 }));

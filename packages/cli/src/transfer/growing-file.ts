@@ -14,7 +14,7 @@ export class GrowingFile {
   readonly #then: string;
   #file: FileHandle | undefined;
 
-  /** @param then advice for the user, shown if a write fails */
+  /** @param then the advice that the user sees after a failed write */
   constructor(path: string, then: string) {
     this.path = path;
     this.#then = then;

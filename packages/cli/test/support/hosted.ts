@@ -19,7 +19,7 @@ export interface Hosted {
   readonly token: string;
   /** The customer list. A test may change the list between two requests. */
   readonly customers: Customer[];
-  /** The numbers of the pages that were requested with the token, in order. */
+  /** The page numbers of all requests that contained the token, in the order of the requests. */
   readonly requested: number[];
   /** Runs before each response that contains a page. */
   before: Answer;
