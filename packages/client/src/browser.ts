@@ -1,14 +1,14 @@
 /** Viewer sessions in a page. This file imports nothing, and runs in all current browsers. */
 
-/** The source requests the next session after this fraction of the lifetime of a session. */
+/** After this fraction of the lifetime of a session, the source requests the next session. */
 const REFRESH_AT = 0.8;
 
 /** Maximum lifetime of a session, in seconds. */
 const MAX_LIFE_S = 3600;
 
 /**
- * Pauses after failures are random. The maximum pause is twice this value after the first failure, in milliseconds. The
- * maximum doubles with each failure that follows, up to `MAX_PAUSE_MS`.
+ * The pause after a failure is random. After the first failure, the maximum pause is twice this value, in milliseconds.
+ * After each further failure, the maximum doubles, up to `MAX_PAUSE_MS`.
  */
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
@@ -51,8 +51,8 @@ export interface ViewerSessionAnswer {
  * - `stale`: the source has a valid session, but the last renewal failed. The source tries again until the session
  *   expires.
  * - `failed`: the source has no valid session, and the last attempt failed. The source tries again after a pause. If
- *   the back end answered 401 or 403, the source tries again only at a call of `get` or `replace`, or when the page
- *   becomes visible or online again.
+ *   the back end answered 401 or 403, the source tries again only if the page calls `get` or `replace`, becomes
+ *   visible, or is online again.
  * - `disposed`: `dispose` was called.
  */
 export interface ViewerSessionState {
@@ -186,8 +186,9 @@ class Source implements ViewerSessionSource {
   }
 
   /**
-   * Requests a session if the page is visible, and the source needs a session or the renewal is due. The timer of a
-   * renewal can stop while the machine sleeps or the page is hidden.
+   * If the page is visible, requests a session in three cases: the source has no valid session, the last attempt
+   * failed, or the renewal is due. The renewal can be overdue, because its timer can stop while the machine sleeps or
+   * the page is hidden.
    */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible") return;
@@ -245,7 +246,7 @@ class Source implements ViewerSessionSource {
     }
   }
 
-  /** Sets a timer for the earlier of two times: the next renewal, and the expiry of the session. */
+  /** Sets a timer for the next request, or for the expiry of the session if the session expires first. */
   #wait(): void {
     const held = this.#current();
     const leftMs = held ? held.lifeMs - age(held) : Number.POSITIVE_INFINITY;

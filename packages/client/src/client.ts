@@ -63,7 +63,7 @@ export interface ClientOptions {
  * error.
  */
 export interface UserGroupServiceClient {
-  /** Gets, updates and rotates user groups. */
+  /** Creates, gets and updates user groups, and rotates their tokens. */
   readonly userGroups: Client<typeof UserGroupService>;
   /** Creates viewer sessions, and resolves tokens and sessions to user groups. */
   readonly viewers: Client<typeof ViewerService>;
@@ -163,7 +163,7 @@ function sayingWhatToDo(url: URL): Interceptor {
   };
 }
 
-/** Sets a request id in each request that accepts an id, so that the call is safe to repeat. */
+/** If a request has an empty field `requestId`, sets this field to a new id, so that the call is safe to repeat. */
 const repeatable: Interceptor = (next) => (request) => {
   if (request.stream) return next(request);
   const { method, message } = request;

@@ -12,12 +12,12 @@ const FAULTS: readonly (readonly [codes: RegExp, ConnectionFault])[] = [
   [/^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|HOSTNAME_)/, "tls"],
 ];
 
-/** Temporary faults of an attempt to connect. Without a connection, the client cannot have sent the call. */
+/** Temporary faults that prevent a connection. Without a connection, the client cannot have sent the call. */
 const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", "unreachable"]);
 
 /**
- * System calls on an established connection. A failed attempt to connect can have the same error code as one of these
- * system calls. If one of these system calls failed, the client may already have sent the call.
+ * System calls on an established connection. If one of them failed, the client may already have sent the call. The
+ * error code does not show this, because a failed attempt to connect can return the same code.
  */
 const ESTABLISHED: ReadonlySet<unknown> = new Set(["read", "write"]);
 

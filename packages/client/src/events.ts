@@ -10,7 +10,10 @@ import {
 import { failureDetails } from "./failure.ts";
 import { pauseBeforeRetry } from "./retry.ts";
 
-/** Maximum pause between two attempts to connect, in milliseconds. A pause that the service requests is added. */
+/**
+ * Maximum pause between two attempts to connect, in milliseconds. If the service requests a pause, `watchEvents` adds
+ * that pause.
+ */
 const MAX_PAUSE_MS = 30_000;
 
 /**
@@ -27,7 +30,7 @@ const TEMPORARY: ReadonlySet<Code> = new Set([
   Code.Aborted,
 ]);
 
-/** Codes that can mean a broken connection, if the error does not come from the service. */
+/** If an error does not come from the service, these codes can mean that the connection broke. */
 const BROKEN: ReadonlySet<Code> = new Set([...TEMPORARY, Code.Canceled, Code.Unknown, Code.Internal]);
 
 /** Options of `watchEvents`. */

@@ -10,9 +10,15 @@ const ERROR_DOMAIN = "user-group-service";
 
 /** Details of an error that the service returned. */
 export interface FailureDetails {
-  /** The reason, a stable constant. A service that is newer than this client can return a reason outside `Reason`. */
+  /**
+   * The reason, a stable constant. A service that is newer than this client can return a reason that `Reason` does not
+   * contain.
+   */
   readonly reason: string;
-  /** The outcome of the change. Undefined if the method changes nothing, or if the service refused the call. */
+  /**
+   * `not_made`: the service did not make the requested change. `unknown`: the service may have made the change.
+   * Undefined if the method changes nothing, or if the service refused the call.
+   */
   readonly outcome: "not_made" | "unknown" | undefined;
   /**
    * If the reason is `USER_GROUP_SUSPENDED`: the message for the page of the suspended user group. The message can be

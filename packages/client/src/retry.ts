@@ -18,8 +18,8 @@ const TIMEOUT_HEADER = "connect-timeout-ms";
 
 /**
  * Returns whether each call of a method is safe to repeat, even if the service has already executed the call. The
- * `idempotency_level` of the method in the proto file determines the result. The function does not receive the request.
- * If the request contains a request id, the call is safe to repeat in any case.
+ * `idempotency_level` of the method in the proto file determines the result. The result does not depend on the request.
+ * If a request contains a `requestId`, the call is safe to repeat even if the result is false.
  */
 export function isRepeatable({ idempotency }: DescMethod): boolean {
   return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
@@ -36,13 +36,13 @@ export interface RetryOptions {
 
 /**
  * Returns an interceptor that repeats a call after a temporary failure, until the deadline of the call. The interceptor
- * repeats a call only if the call is safe to repeat, or if the service has not executed the call. The pauses between
- * the attempts grow up to two seconds. If the service requests a pause, the interceptor adds the requested pause to its
- * own pause.
+ * repeats a call only if the call is safe to repeat, or if the service has not executed the call. The pause between two
+ * attempts grows to at most two seconds. If the service requests a pause, the interceptor adds the requested pause to
+ * its own pause.
  *
- * If all attempts fail, the interceptor usually throws the error of the last attempt. There is one exception: the last
- * error reports that nothing was changed, although the service may have executed an earlier attempt. In this case, the
- * interceptor throws the error of the earlier attempt.
+ * If all attempts fail, the interceptor usually throws the error of the last attempt. But if this error reports that
+ * nothing was changed, and the service may have executed an earlier attempt, the interceptor throws the error of that
+ * earlier attempt.
  */
 export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions = {}): Interceptor {
   return (next) => async (request) => {
@@ -97,8 +97,8 @@ function pauseAfter(error: ConnectError, mayRepeat: boolean, tries: number): num
   if (!details && connectionFaultOf(error)?.fault === "reset") return mayRepeat ? pauseMs : undefined;
   switch (error.code) {
     case Code.ResourceExhausted:
-      // If the server requests a pause, the server has not executed the call. Without a requested pause, the caller has
-      // reached a limit that does not pass with time, and a retry would fail as well.
+      // If the server requests a pause, the server has not executed the call. If the server requests no pause, the
+      // caller has reached a lasting limit, such as the maximum number of API tokens. A retry would fail as well.
       return retryAfterMs(error) === undefined ? undefined : pauseMs;
     case Code.Unavailable:
       return mayRepeat || details?.outcome === "not_made" ? pauseMs : undefined;

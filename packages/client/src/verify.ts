@@ -21,7 +21,7 @@ import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-fau
 /** Time for which keys are cached, in milliseconds. */
 const KEYS_MAX_AGE_MS = 600_000;
 
-/** Minimum time between a successful read of the keys and a read because of an unknown key, in milliseconds. */
+/** Time after a successful read of the keys, in milliseconds. During this time, an unknown key causes no other read. */
 const KEYS_COOLDOWN_MS = 1000;
 
 /** Minimum time between a failed read of the keys and the next read, in milliseconds. */
@@ -92,7 +92,7 @@ export interface VerifiedViewerSession {
    * the header `Origin` of requests.
    */
   readonly origin: string | undefined;
-  /** The properties of the group that `property_keys` of CreateViewerSession selected. */
+  /** The group properties that the field `property_keys` of CreateViewerSession selected. */
   readonly properties: { readonly [key: string]: unknown };
   /** The additional claims that the back end has chosen: the content of the claim `ext`. */
   readonly claims: { readonly [name: string]: unknown };
@@ -104,7 +104,7 @@ export interface VerifiedViewerSession {
 
 type PublishedKeys = (header: JWSHeaderParameters) => Promise<CryptoKey>;
 
-/** Cached keys by URL, the least recently used first. */
+/** Cached keys by URL. The least recently used URL is the first. */
 const keySets = new Map<string, PublishedKeys>();
 
 /**
@@ -190,7 +190,10 @@ function requireTime({ iat, exp }: SessionClaims): void {
     throw refused("too-early", `its creation time is ${Math.round(iat - now)} s in the future: check the clocks`);
 }
 
-/** Returns the function that finds the keys of a URL. The URL must be trusted, not taken from an unverified session. */
+/**
+ * Returns the function that finds a key among the keys at a URL. The URL must be trusted, not taken from an unverified
+ * session.
+ */
 function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   const keys = keySets.get(url) ?? publishedKeys(url, timeoutMs);
   keySets.delete(url);

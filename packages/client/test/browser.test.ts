@@ -62,7 +62,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     origin = `http://127.0.0.1:${await listen(server)}`;
     page = await browser.context.newPage();
     await page.clock.install({ time: "2030-01-01T00:00:00Z" });
-    // Each random pause then has its maximum length.
+    // With this value, each random pause has its maximum length.
     await page.addInitScript("Math.random = () => 1");
   });
   afterAll(async () => {

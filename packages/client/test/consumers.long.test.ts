@@ -16,8 +16,8 @@ import { createUserGroupServiceClient } from "../src/index.ts";
 const README = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
 
 /**
- * Runtimes without the modules of Node. Each value contains the conditions that select the entry of the runtime in
- * `exports`.
+ * Runtimes without the modules of Node. Each value lists the conditions of `exports` in `package.json` that the bundler
+ * of the runtime sets.
  */
 const RUNTIMES = {
   Workers: ["workerd", "worker", "browser"],
@@ -257,7 +257,7 @@ describe("the package, installed", () => {
     const check = (version: string, settings: string) =>
       `node node_modules/typescript-${version}/bin/tsc --noEmit --strict --target es2022 --types node ${settings}`;
     run(check("5.7", "--module nodenext types/es.mts"));
-    // The run above has checked the declarations within packages. This check takes most of the time, so skip it here.
+    // The run above has also checked the declaration files of all packages. That check is slow, so skip it below.
     const quick = (version: string, settings: string) => check(version, `--skipLibCheck ${settings}`);
     run(quick("5.7", "--module preserve types/bundled.ts"));
     run(quick("5.8", "--module nodenext types/es.mts types/common.cts"));
