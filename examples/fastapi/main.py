@@ -1,4 +1,4 @@
-"""A back end whose page shows data with a viewer session."""
+"""A back end with a page. The page sends a viewer session to get its data."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -2,8 +2,9 @@ let held;
 
 /**
  * Returns the current session. Requests a new session after 80 % of the lifetime of the current session, or if
- * `refused` is the current session. Pass a session as `refused` if a server has rejected the session with 401. Uses only
- * the difference between the claims `iat` and `exp`, because the clock of the browser may be wrong.
+ * `refused` is the current session. Pass a session as `refused` if a server has rejected the session with 401. The
+ * function computes the lifetime from the claims `iat` and `exp`, and does not use the current time, because the clock
+ * of the browser may be wrong.
  */
 async function session(refused) {
   if (!held || held.session === refused || performance.now() >= held.refreshAt) {

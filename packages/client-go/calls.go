@@ -72,8 +72,8 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingClient adds a request id and the API token to a stream. WrapStreamingClient sets no time limit and
-// does not replace a broken stream: WatchEvents does.
+// WrapStreamingClient adds a request id and the API token to a stream. WatchEvents limits the time without a response,
+// and replaces a broken stream.
 func (c *calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		stream := next(ctx, spec)
@@ -141,8 +141,8 @@ func (c *calls) currentToken(ctx context.Context) (string, error) {
 	}
 }
 
-// addRequestID sets a request id if the request accepts an id and has none. A call with a request id is safe to repeat.
-// addRequestID changes a copy of the message, so the caller's message keeps its content.
+// addRequestID sets the field RequestId to a new id if the request has this field and the field is empty. A call with a
+// RequestId is safe to repeat. addRequestID changes a copy of the message, so the caller's message keeps its content.
 func addRequestID(request connect.AnyRequest) {
 	switch request := request.(type) {
 	case *connect.Request[usergroupv1.RotateUserGroupTokenRequest]:

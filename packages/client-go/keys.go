@@ -18,7 +18,7 @@ import (
 const (
 	// Time for which keys are cached.
 	keysLife = 10 * time.Minute
-	// Minimum time after a read until the next read, for a key that is not cached.
+	// Minimum time between the end of a read and the next read. A key that is not cached causes a read.
 	keysPause = time.Second
 	// Time limit of a read, and maximum size of the response in bytes.
 	keysTimeout  = 5 * time.Second
@@ -39,7 +39,7 @@ type publishedKeys struct {
 	// readAt is the time of the last successful read. triedAt and failure are the time and the error of the last attempt.
 	readAt, triedAt time.Time
 	failure         error
-	// A call whose key is not cached waits until this channel is closed, which happens at the end of the read in flight.
+	// At the end of the read in flight, update closes this channel. A call whose key is not cached waits for the close.
 	// The channel is nil if no read is in flight.
 	reading chan struct{}
 }
@@ -49,8 +49,9 @@ func newPublishedKeys(url string) *publishedKeys {
 	return &publishedKeys{url: url, client: client, now: time.Now}
 }
 
-// key returns the key with the id kid. If the key is not cached, key waits for a read of the keys, or until the context
-// is done. If the key is not cached and the previous read ended less than keysPause ago, key fails without a read.
+// key returns the key with the id kid. If the key is not cached, key waits until a read of the keys has ended, or until
+// the context is done. If the key is not cached and the previous read ended less than keysPause ago, key fails without
+// a read.
 func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 	found, reading, err := p.known(kid)
 	if reading == nil {

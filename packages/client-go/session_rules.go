@@ -122,8 +122,8 @@ func decode(part string) ([]byte, error) {
 }
 
 var (
-	// wholeEscapes matches an escaped backslash or an escaped surrogate pair. readObject first removes these escapes.
-	// Then halfEscape matches only a surrogate that is not part of a pair.
+	// wholeEscapes matches an escaped backslash or an escaped surrogate pair. readObject removes these escapes first, so
+	// that halfEscape matches only a surrogate that is not part of a pair.
 	wholeEscapes = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 	halfEscape   = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
 	quoted       = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)

@@ -34,8 +34,8 @@ type ViewerSession struct {
 	ViewerID string
 	// Origin is the origin of the page. Empty if the session has no origin.
 	Origin string
-	// Properties contains the properties of the group that CreateViewerSession requested. A later change of the group
-	// does not change these values.
+	// Properties contains the group properties that the field PropertyKeys of CreateViewerSession selected. A later
+	// change of the group does not change these values.
 	Properties map[string]any
 	// Claims contains the additional claims that the back end has chosen: the content of the claim ext.
 	Claims map[string]any

@@ -203,9 +203,9 @@ func expireTimeMessage(text types.String) *timestamppb.Timestamp {
 	return timestamppb.New(parsed)
 }
 
-// isExpireTime returns whether the text is `never`, or a time in the format that canonical returns. Other formats are
-// invalid, because Terraform compares the configured text with the text of canonical in the state. A time with digits
-// after the milliseconds is invalid, because the service stores only milliseconds.
+// isExpireTime returns whether the text is `never`, or a time in the format of the function canonical. Other formats
+// are invalid, because Terraform compares the configured text with the state, which contains a text in that format. A
+// time with digits after the milliseconds is invalid, because the service stores only milliseconds.
 func isExpireTime(text string) bool {
 	parsed, err := time.Parse(time.RFC3339, text)
 	return text == never || (err == nil && canonical(parsed.Truncate(time.Millisecond)) == text)

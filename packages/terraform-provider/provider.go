@@ -207,7 +207,8 @@ func contentOf(file, attribute string, diagnostics *diag.Diagnostics) []byte {
 	return content
 }
 
-// configured returns the service that all resources share. Before Configure of the provider, configured returns nil.
+// configured returns the service that all resources share. If Terraform has not yet called Configure of the provider,
+// configured returns nil.
 func configured(data any) *service {
 	shared, _ := data.(*service)
 	return shared

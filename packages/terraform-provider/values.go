@@ -134,7 +134,7 @@ func ownedAttributes(specific map[string]schema.Attribute) map[string]schema.Att
 	return specific
 }
 
-// changedPaths returns the names of the fields that are not equal in the plan and in the state.
+// changedPaths returns the names of the fields whose values differ between the plan and the state.
 func changedPaths(areEqual map[string]bool) (paths []string) {
 	for name, isEqual := range areEqual {
 		if !isEqual {

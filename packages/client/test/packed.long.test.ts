@@ -237,7 +237,7 @@ describe("the package, installed", () => {
       write("revoke.mjs", files.get("revoke.mjs")?.replace(environment, own) ?? "");
       run(`UGS_URL=${service.url} ADMIN_TOKEN=${ADMIN_TOKEN} "${process.execPath}" revoke.mjs`);
 
-      // The back end rejects the first request after the revocation, and creates no new session.
+      // The back end `asks` rejects the first request after the revocation, and creates no new session.
       await pages.asks.page.clock.runFor(5000);
       await shows(pages.asks.page, "#data", /HTTP 401/);
       await shows(pages.asks.page, "#state", /^failed: .*HTTP 401/);

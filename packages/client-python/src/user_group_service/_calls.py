@@ -24,7 +24,7 @@ from ._retry import is_refused, may_be_executed, pause_after
 from .errors import note_request_id
 
 _REQUEST_ID_HEADER = "x-request-id"
-# The remaining time of a call that has no deadline, in seconds.
+# If a call has no deadline, this value replaces the remaining time, in seconds.
 _NO_DEADLINE = 86_400.0
 
 REQ = TypeVar("REQ")
@@ -116,7 +116,7 @@ def _raise_cancellation(error: ConnectError) -> None:
 
 @runtime_checkable
 class _WithRequestId(Protocol):
-    """A request that accepts a request id. A call with a request id is safe to repeat."""
+    """A request with a field `request_id`. If this field is set, the call is safe to repeat."""
 
     request_id: str
 

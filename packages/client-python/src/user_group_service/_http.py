@@ -255,7 +255,7 @@ class AsyncHttp:
     def _connections(self, url: str) -> _AsyncConnections:
         loop = asyncio.get_running_loop()
         if loop not in self._loops:
-            # Remove event loops that were closed before a call of `aclose`.
+            # Remove event loops that the program closed without a call of `aclose`.
             self._loops = {each: its for each, its in self._loops.items() if not each.is_closed()}
             self._loops[loop] = _AsyncConnections(_tls_for(url, self._tls), _proxy_for(url, self._proxy))
         return self._loops[loop]

@@ -10,17 +10,17 @@ from protobuf import Oneof
 
 
 def by_id(user_group_id: str) -> Oneof[Literal["user_group_id"], str]:
-    """Return the value of `group` in a request that names the group by its id."""
+    """Return a value for the field `group` of a request. The value identifies the group by its id."""
     return Oneof("user_group_id", user_group_id)
 
 
 def by_token(token: str) -> Oneof[Literal["token"], str]:
-    """Return the value of `group` in a CreateViewerSession request that names the group by its token."""
+    """Return a value for `group` of CreateViewerSessionRequest. The value identifies the group by its token."""
     return Oneof("token", token)
 
 
 def by_current_token(token: str) -> Oneof[Literal["current_token"], str]:
-    """Return the value of `group` in a RotateUserGroupToken request that names the group by its current token."""
+    """Return a value for `group` of RotateUserGroupTokenRequest. The value identifies the group by its current token."""
     return Oneof("current_token", token)
 
 

@@ -33,7 +33,7 @@ from ._session_rules import InvalidViewerSession, read_session, require_claims
 _LEEWAY = 5
 # Time for which keys are cached, in seconds.
 _KEYS_LIFE = 600
-# Minimum time after a read until the next read, for a key that is not cached, in seconds.
+# Minimum time between the end of a read and the next read, in seconds. A key that is not cached causes a read.
 _KEYS_PAUSE = 1
 # Time limit of a read, in seconds, and maximum size of the response, in bytes.
 _KEYS_TIMEOUT = 5
