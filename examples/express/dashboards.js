@@ -68,7 +68,8 @@ app.listen(dashboardsPort, "127.0.0.1", (error) => {
 });
 
 /**
- * Returns a handler that sends the dashboard of the viewer. The dashboard consists of two properties of the group.
+ * Returns a handler that sends the dashboard of the viewer. The dashboard shows the group, the viewer and two
+ * properties of the group.
  *
  * @param {typeof ask | typeof verify} check
  * @returns {express.RequestHandler}

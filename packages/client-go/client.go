@@ -30,8 +30,8 @@ type Client struct {
 // Options contains the options of a client. If a field has its zero value, the default of the field applies.
 type Options struct {
 	// HTTPClient sends the requests. Set HTTPClient, for example, to trust a CA of your own. HTTPClient must not follow
-	// redirects, because a redirect could send the API token to another host. Default: a client like
-	// [http.DefaultClient] that does not follow redirects.
+	// redirects, because a redirect could send the API token to another host. Default: a client with the settings of
+	// [http.DefaultClient], but without redirects.
 	HTTPClient connect.HTTPClient
 	// Timeout limits the total time of a call and its retries. If the context of the call has a deadline, that deadline
 	// applies instead. Default: 10 seconds.

@@ -25,9 +25,9 @@ import (
 // service contains the client and the secrets that this process received. All resources share one service.
 type service struct {
 	*usergroups.Client
-	// secrets maps ids of API tokens and webhooks to their secrets. Terraform runs one process per provider
-	// configuration and apply, so the ephemeral resources of the same apply can read the secrets here. The secrets are
-	// lost when the process ends.
+	// secrets maps ids of API tokens and webhooks to their secrets. In each apply, Terraform runs one process per
+	// provider configuration, so the ephemeral resources of this apply can read the secrets here. The secrets are lost
+	// when the process ends.
 	secrets sync.Map
 }
 

@@ -1,4 +1,7 @@
-"""A WSGI application that creates its client and reads keys before the server forks."""
+"""A WSGI application that creates its client before the server forks.
+
+If CALLS_BEFORE_FORK is set, the application also sends calls and reads keys before the fork.
+"""
 
 import os
 import threading

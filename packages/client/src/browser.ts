@@ -281,7 +281,10 @@ class Source implements ViewerSessionSource {
   }
 }
 
-/** Returns the age of a session in milliseconds. If the ages by the two clocks differ, returns the higher age. */
+/**
+ * Returns the age of a session in milliseconds. If the wall clock and the monotonic clock give different ages, returns
+ * the higher age.
+ */
 function age({ requested }: Held): number {
   return Math.max(Date.now() - requested.wall, performance.now() - requested.running);
 }
@@ -321,7 +324,7 @@ async function read(
  * Returns the lifetime of a session in milliseconds. Does not use the clock of the browser, because this clock may be
  * wrong.
  *
- * @param time `Date` of the response, in milliseconds since 1970; NaN if unknown
+ * @param time the `Date` header of the response as milliseconds since 1970, or NaN if the response has no valid `Date`
  * @throws ViewerSessionUnavailable if `session` is not a viewer session, has expired, or lasts more than an hour
  */
 function lifeOf(session: string, time: number): number {

@@ -129,9 +129,9 @@ const TLS_HINTS: TlsHints = {
 };
 
 /**
- * Converts an error that does not come from the service. The message of the returned error describes the fault and the
- * remedy. The `cause` of the returned error is the error of Node. If the connection failed or broke, the code of the
- * returned error is `unavailable`.
+ * Replaces an error that does not come from the service. The message of the new error describes the fault and the
+ * remedy. The `cause` of the new error is the error of Node. If the connection failed or broke, the code of the new
+ * error is `unavailable`.
  */
 function unanswered(failure: ConnectError, url: URL): ConnectError {
   const found = connectionFaultOf(failure);

@@ -21,8 +21,8 @@ export interface FailureDetails {
    */
   readonly outcome: "not_made" | "unknown" | undefined;
   /**
-   * If the reason is `USER_GROUP_SUSPENDED`: the message for the page of the suspended user group. The message can be
-   * empty. Undefined if the error has another reason.
+   * The message for the page of a suspended user group. The message can be empty. Undefined if the reason is not
+   * `USER_GROUP_SUSPENDED`.
    */
   readonly suspensionMessage: string | undefined;
   /** The invalid fields of the request. `field` is the name of the field in the proto file. */

@@ -20,7 +20,7 @@ def by_token(token: str) -> Oneof[Literal["token"], str]:
 
 
 def by_current_token(token: str) -> Oneof[Literal["current_token"], str]:
-    """Return a value for `group` of RotateUserGroupTokenRequest. The value identifies the group by its current token."""
+    """Return a value for `group` of RotateUserGroupTokenRequest. It identifies the group by its current token."""
     return Oneof("current_token", token)
 
 
