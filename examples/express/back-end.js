@@ -67,7 +67,8 @@ app.post("/session", ofThisPage, async (req, res) => {
   const customer = viewers.get(viewer);
   if (!customer) return res.status(401).json({ error: "nobody is logged in" });
 
-  // If the group does not exist, this call creates it. Do not send the token in the response to the page.
+  // If the group does not exist, this call creates it. The response contains the token of the group. Do not send this
+  // token to the page.
   await service.userGroups.getUserGroup({
     userGroupId: customer.id,
     name: customer.name,
