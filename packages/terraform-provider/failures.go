@@ -34,8 +34,8 @@ var hints = map[string]string{
 	"TOO_MANY_FAILURES":         "Check the token of the provider first: too many calls from this address had no valid token.",
 }
 
-// addError adds the error of a call to the diagnostics. The text consists of the message of the service, the advice for
-// the reason, and the request id.
+// addError adds the error of a call to the diagnostics. The text consists of the message of the service, the invalid
+// fields, the advice, and the request id.
 //
 // ifUnknown is the advice for a call whose outcome is unknown. ifUnknown is empty if the call is safe to repeat.
 func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknown string) {
@@ -58,7 +58,7 @@ func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknow
 	slices.Sort(lines[1:])
 	info := usergroups.InfoOf(err)
 	hint := hints[info.GetReason()]
-	// With one of these codes, the service did not respond, or responded that the outcome of the change is unknown.
+	// If the call failed with one of these codes, the outcome of the change may be unknown.
 	isOpen := slices.Contains([]connect.Code{connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeCanceled}, connect.CodeOf(err))
 	isNeverSent := errors.As(err, &network) && network.Op == "dial"
 	switch {

@@ -1,4 +1,4 @@
-"""Decides whether and when a call is repeated."""
+"""Decides whether the client repeats a failed call, and after which pause."""
 
 from __future__ import annotations
 
