@@ -129,8 +129,8 @@ export interface ApiTokenStore {
    * number of revoked API tokens.
    *
    * If `issued` is true, also revokes each API token that this API token created or rotated, directly or through other
-   * API tokens. The call also finds API tokens whose creator or rotator is revoked or expired, and also works if the
-   * API token of `id` does not exist. The call first revokes the API token of `id`, and then the other API tokens in
+   * API tokens. The call also finds API tokens whose creator or rotator is revoked or expired. The call also works if
+   * no API token has this id. The call first revokes the API token with this id, and then the other API tokens in
    * steps. Until five seconds after the last step, API tokens of the environment cannot create or rotate API tokens. If
    * the call fails, a repeated call revokes the remaining API tokens.
    *

@@ -30,7 +30,7 @@ export const AT_START = byService("the service at its start", "CreateEnvironment
 
 /**
  * An event of the audit trail: a change, or an export of tokens. The event contains the names of changed fields, but
- * not their values. An unknown role or display name of an API token is empty.
+ * not their values. If the role or the display name of an API token is unknown, its field is empty.
  */
 export interface AuditEvent extends ChangeBy {
   /** The id. It is unique within the environment, and higher than the ids of all events before this event. */

@@ -10,12 +10,12 @@ export const MAX_MESSAGE_BYTES = 1024 * 1024;
 export const MAX_OPEN_MESSAGE_BYTES = 4096;
 
 /**
- * The maximum number of waiting and running calls. A waiting call uses about 20 KB of memory. A worker completes
+ * The maximum number of calls that wait or run. A waiting call uses about 20 KB of memory. A worker completes
  * `MAX_CALLS` calls in about a second.
  */
 export const MAX_CALLS = 16_384;
 
-/** The maximum number of requests for public signing keys that wait for Redis. These requests need no API token. */
+/** Requests for public signing keys need no API token. At most this many of these requests wait for Redis. */
 export const MAX_KEY_REQUESTS = 4096;
 
 /**

@@ -59,7 +59,7 @@ export function clientAddress(origin: Origin, proxies: readonly Network[]): stri
 }
 
 /**
- * Returns the rightmost address in `X-Forwarded-For` that is not a trusted proxy. A client can write any addresses to
+ * Returns the rightmost address in `X-Forwarded-For` that is not a trusted proxy. A client can forge all addresses to
  * the left of this address. If the peer is not a trusted proxy, returns the address of the peer.
  */
 function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {

@@ -3,7 +3,10 @@ export type EnvironmentTag = "Customer" | "Testing";
 
 /** An isolated namespace of user groups. */
 export interface Environment {
-  /** 1 to 64 letters, digits, `.`, `_` or `-`, but no dot at the start, because URL parsers remove `.` and `..`. */
+  /**
+   * 1 to 64 letters, digits, `.`, `_` or `-`. The first character is not a dot, because URL parsers remove the path
+   * segments `.` and `..`.
+   */
   readonly name: string;
   readonly tag: EnvironmentTag | undefined;
   /**
@@ -18,7 +21,10 @@ export type EnvironmentName = Pick<Environment, "name" | "tag">;
 export interface ListedEnvironment extends Environment {
   /** In milliseconds since 1970. */
   readonly createTime: number;
-  /** The start of the deletion, in milliseconds since 1970. Undefined if the environment is not being deleted. */
+  /**
+   * The time at which the deletion started, in milliseconds since 1970. Undefined if the environment is not being
+   * deleted.
+   */
   readonly deleteTime: number | undefined;
 }
 

@@ -59,8 +59,8 @@ export class UserGroupNotFound extends failure("NotFound", "USER_GROUP_NOT_FOUND
 }) {}
 
 /**
- * No group has this token as its current token. If the call resolves a viewer, no group has the token in its grace
- * period either.
+ * No group has this token as its current token. If the call resolves a viewer, the token is not in a grace period
+ * either.
  */
 export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
   text: (malformed?: boolean) =>
@@ -223,7 +223,7 @@ export class TooManyWatchers extends failure("ResourceExhausted", "TOO_MANY_WATC
     `${where} has ${max} streams of WatchEvents, which is the limit of one worker; close some streams, or try again later`,
 }) {}
 
-/** Tokens are encrypted, or may be encrypted, with the key to retire. */
+/** The key cannot be retired, because stored data needs the key, or may need the key. */
 export class TokenKeyInUse extends failure("FailedPrecondition", "TOKEN_KEY_IN_USE", {
   text: (why: string) => `the key is in use: ${why}`,
   field: "token_key_id",

@@ -52,9 +52,10 @@ export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
 /** The place in the events of an environment at which a reader begins. */
 export interface EventStart {
   /**
-   * The id of an event, or a time in microseconds since 1970. The reader has read all events up to this event,
-   * inclusive, or all events before this time. If events after this time were removed, the reader begins after the last
-   * removed event. The time 0 selects the first event. The time Infinity skips all existing events.
+   * The id of an event, or a time in microseconds since 1970. If it is an id, the reader has read this event and all
+   * events before it. If it is a time, the reader has read all events before this time. If events after this time were
+   * removed, the reader begins after the last removed event. The time 0 selects the first event. The time Infinity
+   * skips all existing events.
    */
   readonly cursor: number;
   /**

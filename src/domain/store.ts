@@ -98,8 +98,8 @@ export interface UserGroupAdminStore {
   list(environment: Environment, range: UserGroupRange): Promise<Page<UserGroupInfo>>;
 
   /**
-   * Lists groups with all values, in the order of `list`. A page has at most about 1 MiB. A larger group is alone on
-   * its page.
+   * Lists groups with all values, in the order of `list`. A page has at most about 1 MiB. If a single group is larger,
+   * this group is alone on its page.
    */
   export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;
 
@@ -110,7 +110,7 @@ export interface UserGroupAdminStore {
    * Deletes a group and revokes its tokens atomically. A new group with the same id has another team id and another
    * token. If a rotation of the deleted group is retried, the retry does not return the token of the new group.
    *
-   * @param etag if not empty, the group must have this etag
+   * @param etag the etag that the group must have. If empty, the group may have any etag
    * @throws TokenNotFound if the target is a token, but not the current token of a group; UserGroupNotFound,
    *   EtagMismatch
    */
@@ -137,7 +137,7 @@ export interface UserGroupAdminStore {
    * Replaces the token of a group atomically. An older token in its grace period is revoked immediately.
    *
    * @param revocation `graceMs`: the grace period of the replaced token, in milliseconds; 0 revokes this token
-   *   immediately. `requestId`: if not empty, a retry within 24 hours changes nothing
+   *   immediately. `requestId`: if this id is not empty, a second call with the same id within 24 hours changes nothing
    * @throws UserGroupNotFound, RequestIdReused
    */
   revokeTokens(
@@ -159,9 +159,9 @@ export interface UserGroupAdminStore {
    *
    * If the token of an existing group is younger than `snapshotTime`, the group keeps this token. Otherwise the group
    * gets the imported token, and `snapshotTime` becomes the creation time of the token. If `replaceNewerTokens` is
-   * true, the imported token also replaces a younger token, and gets the creation time of the younger token. If another
-   * group has the imported token, even as a token in its grace period, the outcome is `failed`. A suspended group keeps
-   * its suspension and its `expireTime`.
+   * true, the imported token also replaces a younger token, and gets the creation time of the younger token. If the
+   * imported token belongs to another group, as its current token or in a grace period, the outcome is `failed`. A
+   * suspended group keeps its suspension and its `expireTime`.
    *
    * @param groups the ids and the tokens of the groups must be unique
    */
@@ -190,7 +190,7 @@ export type ImportOutcome =
   | { readonly outcome: "failed"; readonly error: DomainError };
 
 interface ExportedPage extends Page<UserGroup> {
-  /** A time before the groups of the page were read, in milliseconds since 1970 by the store's clock. */
+  /** A time in milliseconds since 1970, by the store's clock. The groups of the page were read after this time. */
   readonly snapshotTime: number;
 }
 
@@ -271,8 +271,8 @@ export interface EventStore {
    * id, so a reader that continues at `next` misses no event. A page may have fewer events than `size`, even if more
    * events follow.
    *
-   * @throws EventCursorExpired if events after the position were removed or lost; EnvironmentNotFound if the
-   *   environment is deleted
+   * @throws EventCursorExpired if events after `start` were removed or lost; EnvironmentNotFound if the environment is
+   *   deleted
    */
   readEvents(environment: Environment, start: EventStart, size: number): Promise<EventPage>;
 }

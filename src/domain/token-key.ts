@@ -24,7 +24,7 @@ export interface ByKind<T> {
 
 /** The result of `reencrypt`. Only the result for the first page includes signing keys and webhooks. */
 export interface Reencryption {
-  /** The numbers of records that were encrypted with each key before the call, by key id. */
+  /** For each key id, the number of records that were encrypted with this key before the call. */
   readonly uses: ReadonlyMap<string, ByKind<number>>;
   /** The number of groups whose tokens the call encrypted again. */
   readonly count: number;
@@ -39,9 +39,9 @@ export interface TokenKeyStore {
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
 
   /**
-   * Encrypts the tokens of a page of groups with the first key of this process. If another call changes a token at the
-   * same time, this call skips the token. The call for the first page encrypts the signing keys and the secrets of
-   * webhooks as well. A group that exists from the first to the last call is on exactly one page.
+   * Encrypts the tokens of a page of groups with the first key in `TOKEN_KEYS` of this process. If another call changes
+   * a token at the same time, this call skips the token. The call for the first page encrypts the signing keys and the
+   * secrets of webhooks as well. A group that exists from the first to the last call is on exactly one page.
    *
    * @param by the author of the audit event, which the call for the first page writes. If `by` is undefined, the call
    *   changes nothing, and only counts records
@@ -49,8 +49,8 @@ export interface TokenKeyStore {
   reencrypt(environment: Environment, page: PageRequest, by: ChangeBy | undefined): Promise<Reencryption>;
 
   /**
-   * Searches for data that needs the key, for at most a few seconds. If the search finds no such data, records that
-   * stored data does not need the key.
+   * Searches for stored data that needs the key. The search takes at most a few seconds. If the search finds no such
+   * data, `retire` records that stored data does not need the key.
    *
    * @param since the time at which the re-encryption of all data began, in milliseconds since 1970
    * @throws TokenKeyInUse if a process used the key after `since`, or in the 30 s before `since`; if the search finds

@@ -100,8 +100,8 @@ export function randomBase62(length: number): string {
   let text = "";
   while (text.length < length) {
     for (const byte of randomBytes(length)) {
-      // Skip bytes from 248, the largest multiple of 62 below 256. These bytes would make the first eight characters
-      // more frequent than the others.
+      // Skip the bytes 248 to 255, because 248 is the largest multiple of 62 below 256. These bytes would make the
+      // first eight characters more frequent than the others.
       if (byte < 248 && text.length < length) text += BASE62[byte % 62];
     }
   }

@@ -115,7 +115,10 @@ export interface ImportedUserGroup extends NewUserGroup {
    * token.
    */
   readonly token: string | undefined;
-  /** The suspension to set if the group is not suspended. If undefined, the import does not suspend the group. */
+  /**
+   * If the group is not suspended, the import sets this suspension. If undefined, the import does not suspend the
+   * group.
+   */
   readonly suspension?: Suspension | undefined;
 }
 

@@ -26,15 +26,15 @@ export interface SessionReference {
 
 export interface SessionOwner {
   readonly providedId: string;
-  /** The id of the person within the group. Undefined for all sessions of the group. */
+  /** The id of the person within the group. If undefined, this owner has all sessions of the group. */
   readonly viewerId: string | undefined;
 }
 
 /**
  * Looks up the groups of viewer sessions. The store contains no sessions. Each group has a generation number, and a new
- * session contains the current number of its group. A revocation increases the number of the group. The new number is
- * the lowest valid number for the sessions of the group or of one viewer. Sessions with lower numbers are revoked. The
- * store throws the errors of a `UserGroupStore`.
+ * session contains the current number of its group. A revocation increases the number of the group. The new number
+ * becomes the lowest valid number, either for all sessions of the group, or only for the sessions of one viewer.
+ * Sessions with lower numbers are revoked. The store throws the errors of a `UserGroupStore`.
  */
 export interface ViewerSessionStore {
   /**

@@ -156,7 +156,7 @@ export interface DueWebhook {
 }
 
 interface DueWebhooks {
-  /** Redis' clock, in milliseconds since 1970. */
+  /** The time of the read by Redis' clock, in milliseconds since 1970. */
   readonly now: number;
   /** The time of the last `beginCheck`. Undefined before the first check. */
   readonly checkTime: number | undefined;
@@ -180,7 +180,7 @@ export interface Settlement {
   readonly release: boolean;
 }
 
-/** The lease of a webhook by a worker. */
+/** A worker's lease of a webhook. */
 export interface Claim {
   readonly environment: Environment;
   readonly id: string;

@@ -35,8 +35,8 @@ const EVENT_FIELD = {
   role: "r",
   method: "m",
   /**
-   * The changed resource. `c:` precedes the id of a created group, and `g:` the id of a changed group. `t:` precedes an
-   * API token, `w:` the id of a webhook, and `x:` an export. Empty if the event concerns the environment.
+   * A prefix and the changed resource. The prefix is `c:` for a created group, `g:` for a changed group, `t:` for an
+   * API token, `w:` for a webhook, or `x:` for an export. Empty if the event concerns the environment.
    */
   subject: "i",
   /** Separated by commas. */
@@ -47,7 +47,7 @@ const EVENT_FIELD = {
 
 const EVENT_LENGTH = 2 * Object.keys(EVENT_FIELD).length;
 
-/** The events to read on one day. Both times are in microseconds since 1970. The range does not include `end`. */
+/** A range of the events of one day. Both times are in microseconds since 1970. The range does not include `end`. */
 interface DayRange {
   readonly day: number;
   readonly oldest: number;
@@ -121,8 +121,8 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       if (begun < 0) throw new InvalidPageToken();
       for (const [i, { number, createTime }] of environments.slice(begun).entries()) {
         const [version] = await client.run("list-audit-events", "hmget", [environmentKey(number), "version"]);
-        // No event has a higher id than the version. A page token with a higher id must not make this call read many
-        // days.
+        // No event has a higher id than the version of its environment. A page token with a higher id must not make
+        // this call read many days.
         const last = Number(version ?? 0);
         const newest = i === 0 && position !== undefined ? Math.min(position, last) : last;
         const end = Math.min(newest + 1, (filter.before ?? Number.POSITIVE_INFINITY) * 1000);

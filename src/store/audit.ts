@@ -55,7 +55,7 @@ interface EnvironmentChange {
 }
 
 /**
- * Returns the answer of a script. If the first element is the name of an error, throws this error.
+ * Returns the answer of a script. If the first element of the answer is the name of an error, throws this error.
  *
  * @throws EnvironmentNotFound if the environment is deleted or being deleted; RecordUnreadable
  */

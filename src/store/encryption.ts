@@ -19,7 +19,7 @@ const TAG_BYTES = 16;
 const GCM = { authTagLength: TAG_BYTES } as const;
 
 const TOKEN_DIGEST_BYTES = 16;
-/** Two hexadecimal characters for the first byte, and base64url for the other bytes. */
+/** The first byte has two hexadecimal characters. The other bytes are in base64url. */
 const TOKEN_DIGEST_LENGTH = 22;
 
 export interface RingKey {
@@ -71,7 +71,7 @@ export class TokenCipher {
     this.use(ring);
   }
 
-  /** Replaces the ring. @param ring at least one key */
+  /** Replaces the ring. @param ring must contain at least one key */
   use(ring: readonly RingKey[]): void {
     if (ring[0] === undefined) throw new TypeError("a key ring needs a key");
     this.#ring = ring;
@@ -123,7 +123,7 @@ export class TokenCipher {
     return `${keyId}.${Buffer.concat([nonce, text]).toString("base64url")}`;
   }
 
-  /** Returns the secret. Undefined if the ring lacks the key, or if `seal` got another environment or name. */
+  /** Returns the secret. Returns undefined if the ring lacks the key, or if `seal` got another environment or name. */
   unseal(environment: EnvironmentNumber, name: string, sealed: string): string | undefined {
     const [keyId = "", text = ""] = sealed.split(".");
     const bytes = Buffer.from(text, "base64url");
@@ -185,7 +185,11 @@ function nonceOf(digest: string): Buffer {
   return Buffer.from(digest.slice(2, 2 + NONCE_CHARACTERS), "base64url");
 }
 
-/** Returns the error for a key that is not in the ring. @param outcome set if the call was a change */
+/**
+ * Returns the error for a key that is not in the ring.
+ *
+ * @param outcome the outcome of the change. Undefined if the call only reads
+ */
 export function keyMissing(keyId: string, outcome?: ChangeOutcome): RecordUnreadable {
   const cause = new Error(`a record is encrypted with the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
   return new RecordUnreadable(cause, outcome);

@@ -27,14 +27,14 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
 /*
  * The possible numbers of an environment (candidates) are digests of its name, its tag and a counter. A new environment
  * gets the first candidate without a record. A deleted environment keeps its record and its number. To find an
- * environment, the service reads the records of its candidates in order. At most one environment with a name is not
- * deleted.
+ * environment, the service reads the records of its candidates in order. Of all environments with the same name, at
+ * most one is not deleted.
  *
  * The list of environments has an entry with the path and number of each environment. A creation first adds the entry,
  * and then creates the record. A deletion sets the state `deleting`, removes groups and tokens, sets the state
- * `deleted`, and removes the entry. Each step is at least one separate script. If a process ends between two scripts,
- * the record decides: look-ups ignore the entry of a missing or deleted environment, and add the missing entry of an
- * existing environment.
+ * `deleted`, and removes the entry. Each of these steps runs at least one script. If a process ends between two
+ * scripts, the record decides: look-ups ignore the entry of a missing or deleted environment, and add the missing entry
+ * of an existing environment.
  */
 
 const CANDIDATES_AT_ONCE = 16;
@@ -126,8 +126,8 @@ export function redisEnvironments({
       if (isLive(record, path)) return { number, record };
     }
     const { own } = await walk(name).catch((error: unknown) => {
-      // If the read of the list failed, throw the error of that read, because that error contains the cause. The error
-      // of a later read may report nothing more than a closed connection.
+      // If the read of the list of environments failed, throw the error of this first read, because it contains the
+      // cause. The error of a later read may report nothing more than a closed connection.
       throw error instanceof StoreUnavailable ? (unavailable ?? error) : error;
     });
     const last = own.at(-1);
@@ -144,7 +144,8 @@ export function redisEnvironments({
     mayFollowDeleted: boolean,
   ): Promise<Stored & { isCreated: boolean }> => {
     const path = environmentPath(name);
-    // The look-up reads the list, so it finds the environment even if the record of an earlier candidate is lost.
+    // `lookUp` reads the list of environments, so it finds the environment even if the record of an earlier candidate
+    // is lost.
     const found = await lookUp(name).catch(unlessNotFound);
     if (found) return { ...found, isCreated: false };
     for (;;) {
@@ -174,7 +175,8 @@ export function redisEnvironments({
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
       const [state, , left] = await sendChange(change, "clear-environment", CLEAR_ENVIRONMENT, { count });
-      // The deletion is complete: by this call if `left` is undefined, by another call if the state is `gone`.
+      // The deletion is complete. If the state is `gone`, another call completed the deletion. If `left` is undefined,
+      // this call completed the deletion.
       if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
     }
@@ -251,7 +253,7 @@ export function redisEnvironments({
   };
 }
 
-/** Returns a candidate for the number of the environment with this path. The first attempt is 0. */
+/** Returns a candidate for the number of the environment with this path. For the first candidate, `attempt` is 0. */
 export function candidateOf(path: string, attempt: number): number {
   const hash = createHash("sha256").update(`${attempt}\0${path}`).digest().readUInt32BE();
   return 1 + (hash % (ENVIRONMENT_NUMBERS - 1));

@@ -8,7 +8,7 @@ import { FORMAT_KEY } from "./keys.ts";
 import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
 
 /*
- * After a restart, Redis may be empty or have older data, or REDIS_URL may lead to another Redis. With this data, the
+ * After a restart, Redis may be empty or have older data, or REDIS_URL may lead to another Redis. With such data, the
  * service would create every group a second time, with another token. Each process therefore keeps the identity of the
  * data in memory, and refuses data with another identity.
  *
@@ -18,14 +18,18 @@ import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
  * shard. Another key contains a time by Redis' clock, to detect older data.
  */
 
-/** String: Redis' clock at the last write to this key by any process. The key is in the same slot as `ug:format`. */
+/**
+ * String: the time of the last write to this key by any process, by Redis' clock. The key is in the same slot as
+ * `ug:format`.
+ */
 export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 
 /** The tolerated loss of data, in milliseconds. A failover or a crash usually loses one or two seconds of changes. */
 const MAX_LOSS_MS = 60_000;
 
 /**
- * The number of additional keys in a Cluster. With up to 16 equal shards, each shard has at least one of these keys.
+ * The number of additional keys in a Cluster. If a Cluster has up to 16 equal shards, each shard has at least one of
+ * these keys.
  */
 const SLOT_PARTS = 16;
 
@@ -106,7 +110,7 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Writes Redis' clock to `TIME_KEY`. Does not wait for replicas, because the wait would delay changes.
+   * Writes the time of Redis' clock to `TIME_KEY`. Does not wait for replicas, because the wait would delay changes.
    *
    * @throws StoreUnavailable
    */
@@ -215,7 +219,7 @@ function parse(text: string): Identity {
   return { layout, id, accepted: Number(accepted), replaced };
 }
 
-/** Returns a key for each of `SLOT_PARTS` equal parts of the slots. */
+/** Divides the slots into `SLOT_PARTS` equal parts, and returns one key for each part. */
 function partKeys(): string[] {
   const keys = new Map<number, string>();
   for (let i = 0; keys.size < SLOT_PARTS; i++) {

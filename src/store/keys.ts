@@ -40,8 +40,8 @@ export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${num
 /**
  * Hash that expires with the API token. Fields: `display_name`, `role`, `creator`, `create_time`, `expire_time`,
  * `last_use_time`, and
- * - `digest` and `token_create_time` of the current secret. If a rotation created this secret, also `rotator`, the
- *   caller of the rotation
+ * - `digest` and `token_create_time`: the digest and the creation time of the current secret
+ * - `rotator`: the id of the caller whose rotation created the current secret. Missing before the first rotation
  * - `previous`: the digests of the former secrets, each with the end of its grace period. The latest former secret is
  *   the first
  * - `noticed`: `TIME:DAYS`. The last `api_token.expiring` event reported that the API token expires at TIME, in at most
@@ -85,10 +85,16 @@ export const KEYS = {
   environment: environmentKey,
   ids: idsKey,
   group: (number: number, { id }: KeyArgs) => groupKey(number, id),
-  /** The key of the group with the id. If the id is empty, the key of the index hash with the current token. */
+  /**
+   * If the id is not empty, this is the key of the group with the id. Otherwise, this is the key of the index hash that
+   * contains the current token.
+   */
   target: (number: number, { id, currentDigest }: KeyArgs) =>
     id === "" ? tokensKey(number, currentDigest) : groupKey(number, id),
-  /** The key of the index hash for the new token. If the script creates no token, the key of any index hash. */
+  /**
+   * The key of the index hash for the new token. If the script creates no token, this is the key of an arbitrary index
+   * hash.
+   */
   tokens: (number: number, { digest }: KeyArgs) => tokensKey(number, digest || "00"),
   request: (number: number, { requestDigest }: KeyArgs) => requestKey(number, requestDigest),
   apiTokens: apiTokensKey,

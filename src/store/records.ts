@@ -6,7 +6,10 @@ export type StoredRecord = Record<string, string | undefined>;
 
 export interface ReadRecord {
   readonly record: StoredRecord;
-  /** Redis' clock, in milliseconds since 1970. This worker's clock if the slot was migrating during the read. */
+  /**
+   * The time of the read by Redis' clock, in milliseconds since 1970. If the slot of the key was migrating, this is the
+   * time by this worker's clock.
+   */
   readonly now: number;
 }
 
@@ -17,7 +20,7 @@ export function recordFromFields(fields: readonly string[], start = 0): StoredRe
   return record;
 }
 
-/** Returns the clock and the record in a script's answer. @param start the index of the first field. Default: 2 */
+/** Returns the time and the record in a script's answer. @param start the index of the first field. Default: 2 */
 export function recordFromAnswer(answer: readonly string[], start = 2): ReadRecord {
   return { record: recordFromFields(answer, start), now: Number(answer[1]) };
 }

@@ -27,8 +27,9 @@ export interface FeedListener extends RevocationListener {
 }
 
 /**
- * Reports the API tokens that any worker revokes. A separate connection subscribes at a random primary. Redis does not
- * store messages, so messages between two subscriptions are lost. Calls `missed` after each new subscription.
+ * Subscribes to `REVOKED_CHANNEL`, and reports the messages of all workers to the listener. A separate connection
+ * subscribes at a random primary. Redis does not store messages, so messages between two subscriptions are lost. Calls
+ * `missed` after each new subscription.
  *
  * @returns a function that ends the subscription
  */
@@ -61,7 +62,7 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
     try {
       await redis.connect();
       await redis.subscribe(REVOKED_CHANNEL);
-      // Checks the right to publish, because scripts ignore an error of PUBLISH. An empty message has no effect.
+      // Check the right to publish, because scripts ignore an error of PUBLISH. An empty message has no effect.
       await node.reads.redis.publish(REVOKED_CHANNEL, "");
       isRefused = false;
       listener.missed();

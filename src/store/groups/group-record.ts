@@ -21,8 +21,8 @@ import { groupKey } from "../keys.ts";
 import { inBatches, integerOf, optionalIntegerOf, type ReadRecord, type StoredRecord, textOf } from "../records.ts";
 
 /**
- * A group that was read from Redis. `now` is this worker's clock if `needsClock` returned false, or if the slot is
- * migrating.
+ * A group that was read from Redis. `now` is the time by Redis' clock. If `needsClock` returned false, or if the slot
+ * was migrating, `now` is the time by this worker's clock.
  */
 export interface GroupAnswer extends ReadRecord {
   readonly providedId: string;
@@ -58,12 +58,14 @@ export const FIELD = {
   digest: "d",
   /** The id of the key in `TOKEN_KEYS` that encrypted the token. */
   keyId: "k",
-  /** The current token, packed and encrypted, if the token has the format of this service. */
+  /**
+   * The current token, packed and encrypted. Missing if the token has another format than the tokens of this service.
+   */
   token: "t",
-  /** The current token, encrypted, if the token has another format. */
+  /** The current token, encrypted but not packed. Missing if the token has the format of this service. */
   foreignToken: "f",
   createVersion: "c",
-  /** The version of the last change. Missing if this version is `createVersion`. */
+  /** The version of the last change. Missing if this version equals `createVersion`. */
   version: "u",
   /**
    * The creation time of the token. An imported token has the `snapshot_time` of its import. If the imported token
@@ -74,7 +76,9 @@ export const FIELD = {
   /** The digest of the last replaced token that got a grace period, even if this period has ended. */
   graceDigest: "x",
   graceUntil: "y",
-  /** The generation that new viewer sessions get: the time of the last revocation. Missing before a revocation. */
+  /**
+   * The generation that new viewer sessions get: the time of the last revocation. Missing before the first revocation.
+   */
   generation: "s",
   /** The oldest valid generation of viewer sessions. Missing if all generations are valid. */
   firstGeneration: "b",
@@ -250,7 +254,8 @@ export function listedFromRecord({ record, providedId, now }: GroupAnswer): User
     providedId,
     ...versions,
     name: textOf(record, FIELD.name),
-    // The first token of a group is as old as the group, or older. A younger token is a replacement.
+    // The first token of a group is as old as the group, or older. If a token is younger than its group, the token is a
+    // replacement.
     lastRotationTime: tokenCreateTime > createTime ? tokenCreateTime : undefined,
     graceExpireTime: now < graceUntil ? graceUntil : undefined,
     hasForeignToken: record[FIELD.foreignToken] !== undefined,
@@ -265,15 +270,15 @@ export function tokenTimeOf(record: StoredRecord): number {
   return optionalIntegerOf(record, FIELD.tokenCreateTime) ?? msOf(integerOf(record, FIELD.createVersion));
 }
 
-/** Returns the version of the last change. Empty if the group does not exist. */
+/** Returns the version of the last change. Returns an empty text if the group does not exist. */
 export function versionOf(record: StoredRecord): string {
   return record[FIELD.version] ?? record[FIELD.createVersion] ?? "";
 }
 
 export interface ChangedFields {
-  /** The names of the changed fields in the proto files. */
+  /** The names that the changed fields have in the proto files. */
   readonly names: string[];
-  /** The hash fields to set, in the form field, value, … */
+  /** The hash fields to set: the name of each field, followed by its value. */
   readonly set: string[];
   readonly removed: string[];
 }

@@ -30,12 +30,18 @@ const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 /** The number of whole records that are read concurrently. This limits the memory for large records. */
 const RECORDS_AT_ONCE = 25;
 
-/** The maximum size of a page of groups with all fields, in bytes. A larger group is alone on its page. */
+/**
+ * The maximum size of a page of groups with all fields, in bytes. If a single group is larger, this group is alone on
+ * its page.
+ */
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
 const LISTED_AT_ONCE = 250;
 
-/** The number of names that one script of a search reads. The script takes 0.5 ms, or 1.2 ms with a million groups. */
+/**
+ * The number of names that one script of a search reads. The script takes 0.5 ms, or 1.2 ms if the environment has a
+ * million groups.
+ */
 const SEARCHED_AT_ONCE = 250;
 
 const SEARCH_MS = 1000;
@@ -43,7 +49,7 @@ const SEARCH_MS = 1000;
 /**
  * Reads a page of ids. A search by name ends after `SEARCH_MS`, even if the page is still empty.
  *
- * @returns `now`: Redis' clock before any read of the groups. `next`: the id after which the next page begins.
+ * @returns `now`: a time by Redis' clock, before the groups are read. `next`: the id after which the next page begins.
  *   Undefined on the last page
  */
 export async function listIds(

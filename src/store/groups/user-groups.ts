@@ -37,7 +37,7 @@ import {
   viewerFromRecord,
 } from "./group-record.ts";
 
-/** A retry with the same request id is safe for this time after the first call, in milliseconds. */
+/** The time for which the store recognizes a retry by its request id, in milliseconds from the first call. */
 export const REQUEST_TTL_MS = DAY_MS;
 
 /** The length of the stored digest of a viewer id, in characters. These digests must be unique in a group. */
@@ -171,8 +171,8 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       if (isEmpty(record)) throw new ViewerSessionEnded();
       const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
       // Each revocation of sessions raises the generation of the group. If the generation of the session is later than
-      // that of the group, Redis has lost a revocation. Redis may also have lost a revocation of this session, so the
-      // session is rejected.
+      // the generation of the group, Redis has lost a revocation. Redis may also have lost a revocation of this
+      // session, so the session is rejected.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
       return viewerFromRecord({ record, providedId, now });
@@ -182,7 +182,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
 interface RotationOptions {
   readonly by: ChangeBy;
-  /** Whether Redis commits the change even with full memory. Default: false. */
+  /** Whether Redis commits the change even if its memory is full. Default: false. */
   readonly isRevocation?: boolean;
 }
 

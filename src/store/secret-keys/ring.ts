@@ -14,7 +14,7 @@ export function checkValue(secret: Uint8Array): string {
 }
 
 /**
- * Checks the ring against the keys that encrypted data in Redis, and records the first key of the ring.
+ * Compares the ring with the keys that are recorded in Redis, and records the first key of the ring.
  *
  * @returns the ids of recorded keys that the ring lacks. Data may still need these keys
  * @throws StoreMisconfigured if the ring contains none of the recorded keys, or has another key under a recorded id;

@@ -116,7 +116,7 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   /**
-   * Retires keys that the ring lacks, if no environment needs these keys.
+   * If no environment needs the given keys, retires these keys. The ring must not contain them.
    *
    * @throws StoreMisconfigured if an environment or another worker uses one of these keys, or if the search takes more
    *   than `SEARCH_MS`; the errors of `list`
@@ -157,8 +157,8 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   /**
-   * Returns an environment that needs one of the keys. Undefined if no environment needs these keys, and `late` after
-   * `SEARCH_MS`.
+   * Returns an environment that needs one of the keys. Returns undefined if no environment needs these keys. Returns
+   * `late` if the search takes more than `SEARCH_MS`.
    */
   async #findUse(
     keyIds: readonly string[],
