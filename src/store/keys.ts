@@ -12,7 +12,8 @@ export const environmentPrefix = (number: number) => `ug:{${number}}:`;
  * - `state`: `active`, `deleting` or `deleted`
  * - `path`: the result of `environmentPath`
  * - `version`: the version of the last change, which is also the id of the last audit event
- * - `trimmed`: if the daily limit has removed updates of groups, the id of the oldest update that remains
+ * - `trimmed`: the id of the oldest update of a group that remained when the daily limit last removed updates. Missing
+ *   if the limit has removed no updates
  * - `groups`: the number of groups ever created
  * - `issue_time`: until this time, API tokens cannot create or rotate API tokens. Set when an API token is revoked with
  *   the option `issued`.

@@ -42,7 +42,7 @@ export interface StoreClientOptions {
 
 /** Checks whether the data in Redis has the identity that this process has in memory. */
 export interface DataCheck {
-  /** Returns the error with which this process refuses changes. Undefined if the process accepts changes. */
+  /** Returns the error with which this process refuses changes. Returns undefined if the process accepts changes. */
   refusal(): StoreUnavailable | undefined;
   /** Checks the identity of the data now. @throws StoreUnavailable if Redis does not answer */
   check(): Promise<void>;
@@ -102,7 +102,7 @@ export class StoreClient implements StoreProbe {
    * Runs one read command at the node of its key.
    *
    * @param args the arguments of the command. The first argument is the key
-   * @param outcome the `outcome` of the thrown error. Set if the read belongs to a change
+   * @param outcome the `outcome` of the thrown error. Pass it only if the read belongs to a change
    * @throws StoreUnavailable if the read fails or exceeds the timeout; RecordUnreadable if the key has another type
    */
   run<Name extends CommandName>(

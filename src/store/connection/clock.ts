@@ -21,7 +21,7 @@ export class RedisClock {
   /**
    * Corrects the estimate with an answer of Redis.
    *
-   * @param time Redis' clock in whole milliseconds since 1970
+   * @param time the time by Redis' clock, in whole milliseconds since 1970
    * @param requested `performance.now()` when the command was sent
    * @param answered `performance.now()` when the answer arrived
    */

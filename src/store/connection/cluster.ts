@@ -154,7 +154,7 @@ export class ClusterNodes implements StoreNodes {
         ...this.#options,
         onReady: () => {
           this.#refreshSoon();
-          // A node in REDIS_URL can have no slots. Such a node is not in `#masters`, and `#adopt` closes it.
+          // A node in REDIS_URL may have no slots. Such a node is not in `#masters`, and `#adopt` closes it.
           if (this.#masters.includes(node)) this.#options.onReady();
         },
         onClose: () => this.#refreshSoon(),
@@ -190,8 +190,8 @@ export class ClusterNodes implements StoreNodes {
   }
 
   /**
-   * Reads the slots from up to `QUERIED_NODES` connected nodes, in turn. Returns the most frequent answer, because a
-   * single node may have lost contact with the other nodes.
+   * Reads the slots from up to `QUERIED_NODES` connected nodes. Each call continues with the next nodes. Returns the
+   * most frequent answer, because a single node may have lost contact with the other nodes.
    */
   async #readSlots(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);

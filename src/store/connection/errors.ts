@@ -26,7 +26,10 @@ export function isNotSent(error: unknown): boolean {
 
 const NOT_ANSWERED = /maxRetriesPerRequest|Connection is closed|Stream isn't writeable/;
 
-/** Returns the message of an error. Replaces messages of ioredis about a lost connection, which contain its options. */
+/**
+ * Returns the message of an error. Replaces messages of ioredis about a lost connection, because they contain the names
+ * of ioredis options.
+ */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   const text = error instanceof Error ? error.message : String(error);
@@ -70,7 +73,10 @@ const CODES = [...NOT_BEGUN, "NOSCRIPT", "WRONGPASS"];
  */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
-/** Returns the code of a Redis error, such as NOAUTH. Undefined if the error is not a Redis error, or has no code. */
+/**
+ * Returns the code of a Redis error, such as NOAUTH. Returns undefined if the error is not a Redis error, or has no
+ * code.
+ */
 export function errorCodeOf(error: unknown): string | undefined {
   const [, known, first] = (isRefusal(error) && CODE.exec(error.message)) || [];
   return known ?? first;
@@ -112,12 +118,15 @@ export function isMoving(error: unknown): boolean {
   return redirectionOf(error)?.kind === "wait";
 }
 
-/** The node to which a refused command must be sent again. `wait`: after a pause, the node that then has the slot. */
+/**
+ * The node to which a refused command must be sent again. With `wait`, the caller pauses, and then sends the command to
+ * the node that has the slot at that time.
+ */
 export type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };
 
-/** Returns the destination to which a node of a Cluster redirects a command. Undefined for any other error. */
+/** Returns the destination to which a node of a Cluster redirects a command. Returns undefined for any other error. */
 export function redirectionOf(error: unknown): Redirection | undefined {
   if (error instanceof KeysMoving) return { kind: "wait" };
   if (!isRefusal(error)) return undefined;

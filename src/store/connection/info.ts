@@ -28,13 +28,15 @@ export async function memoryOf(client: StoreClient): Promise<readonly NodeMemory
   }
 }
 
-/** Returns warnings for the operator if the configuration of Redis can lose data. @throws StoreUnavailable */
+/**
+ * If the configuration of Redis can cause a loss of data, returns warnings for the operator. @throws StoreUnavailable
+ */
 export async function durabilityWarnings(client: StoreClient, minReplicas: number): Promise<readonly string[]> {
   const ofNodes = await client.each("info", (redis) => warningsOf(redis, minReplicas));
   return [...new Set(ofNodes.flat())];
 }
 
-/** Returns the advice to increase `hash-max-listpack-value`. Undefined if no node uses the default value of 64. */
+/** Returns the advice to increase `hash-max-listpack-value`. Returns undefined if no node uses the default value 64. */
 export async function memoryAdvice(client: StoreClient): Promise<string | undefined> {
   const settings = await client.each("info", (redis) => settingOf(redis, "hash-max-listpack-value"));
   if (!settings.includes("64")) return undefined;

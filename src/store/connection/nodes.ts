@@ -25,14 +25,19 @@ export interface StoreNodes {
   close(): void;
 }
 
-/** The maximum duration of one WAIT, as a part of the timeout. A WAIT delays all later changes on its connection. */
+/**
+ * The maximum duration of one WAIT, as a fraction of the timeout. A WAIT delays all later changes on its connection.
+ */
 const WAIT_SHARE = 0.8;
 
 export class StoreNode {
   /** The name of the node for the log. This is its address, or the name of the master in the Sentinel configuration. */
   readonly name: string;
   readonly reads: StoreConnection;
-  /** A separate connection if `minReplicas` is not 0, because WAIT delays all later commands on its connection. */
+  /**
+   * If `minReplicas` is 0, this is the connection `reads`. Otherwise, this is a separate connection, because WAIT
+   * delays all later commands on its connection.
+   */
   readonly changes: StoreConnection;
   readonly connections: readonly StoreConnection[];
   readonly replicas: Replicas | undefined;
@@ -80,8 +85,9 @@ export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
 }
 
 /**
- * Waits until replicas have the changes of one connection, with one WAIT at a time. A WAIT covers all changes that
- * Redis answered before this process sent the WAIT. All changes that Redis answers during a WAIT share the next WAIT.
+ * Waits until replicas have the changes of one connection. At most one WAIT is in flight. A WAIT covers all changes
+ * that Redis answered before this process sent the WAIT. All changes that Redis answers during a WAIT share the next
+ * WAIT.
  */
 class Replicas {
   readonly connection: StoreConnection;

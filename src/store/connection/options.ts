@@ -112,7 +112,7 @@ const SWITCH_CHANNEL = "+switch-master";
 /**
  * The Sentinels of a master. Each new connection queries the Sentinels for the master. If a Sentinel announces another
  * master, the connections to the old master are closed. If no Sentinel answers, new connections use the last known
- * master, if it is still a master.
+ * master. They fail if this Redis is no longer a master.
  *
  * This class replaces the Sentinel support of ioredis (5.11.1). The support of ioredis writes to standard error when a
  * Sentinel is down. It also closes connections when a Sentinel announces a failover of a master with another name.

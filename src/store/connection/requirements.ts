@@ -31,8 +31,9 @@ export const TRIALS: readonly string[] = [
 
 /**
  * Runs the commands in ARGV in a script, so that ioredis does not handle the errors of the commands. Redis checks the
- * rights first, so the check works even on a replica, with full memory, and for a slot of another node. The script
- * declares no keys, so any node of a Cluster runs the script. Returns the index and the error of each failed command.
+ * rights first, so the check works even if the node is a replica, if its memory is full, or if another node has the
+ * slot. The script declares no keys, so any node of a Cluster runs the script. Returns the index and the error of each
+ * failed command.
  */
 const TRY = `local failed = {}
 for i = 1, #ARGV do
@@ -48,7 +49,9 @@ return failed`;
 
 const NO_SCRIPT = "0".repeat(40);
 
-/** Matches the error if the user may not run a command in a script. The error text depends on the version of Redis. */
+/**
+ * Matches the error of a command that the user may not run in a script. The error text depends on the version of Redis.
+ */
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
 interface RequirementOptions {
@@ -64,8 +67,8 @@ interface RequirementOptions {
  */
 export async function requireUsable(redis: Redis, { isCluster, waits }: RequirementOptions): Promise<void> {
   const denied = await Promise.all([
-    // ASKING affects only the next command on this connection. This command is HELLO, which has no key, so ASKING has
-    // no effect here.
+    // ASKING affects only the next command on this connection. Here, the next command is HELLO, which has no key, so
+    // ASKING has no effect.
     isCluster ? redis.asking().then(none, unlessDenied(["+asking"])) : none(),
     requireVersion(redis).then(none),
     isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),

@@ -6,15 +6,16 @@ import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
 import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
 
 /*
- * Scripts take and return flat arrays of strings. The result of a change begins with the outcome and Redis' clock. If
- * the outcome is `done`, the script has changed data. The caller may then have to wait for replicas. If the deadline of
- * the change has passed, the script changes nothing and returns `late` (docs/decisions/0005-writing-commands.md).
+ * Scripts take and return flat arrays of strings. The result of a change begins with the outcome and the time by Redis'
+ * clock. If the outcome is `done`, the script has changed data. The caller may then have to wait for replicas. If the
+ * deadline of the change has passed, the script changes nothing and returns `late`
+ * (docs/decisions/0005-writing-commands.md).
  *
- * If Redis' memory is full, Redis refuses a change before the script starts (`#!lua` without `allow-oom`). A script
- * fails at the first key with a wrong type. During a migration of the slot, a script fails at the first missing key as
- * well. A script must not fail after a write. Before its first write, a script therefore reads every key that it will
- * write. `parts/environment.lua` reads a key that never exists. During a migration, every script with this part
- * therefore fails at this key.
+ * If Redis' memory is full, Redis refuses a change before the script starts, unless the `#!lua` line has the flag
+ * `allow-oom`. A script fails at the first key with a wrong type. During a migration of the slot, a script fails at the
+ * first missing key as well. A script must not fail after a write. Before its first write, a script therefore reads
+ * every key that it will write. `parts/environment.lua` reads a key that never exists. During a migration, every script
+ * with this part therefore fails at this key.
  */
 
 export interface Script<Key extends string = string, Arg extends string = string> {

@@ -1,4 +1,4 @@
--- Creates an environment under a number without a record.
+-- Creates an environment with a number that has no record.
 -- Returns `damaged` if this number has groups, because its record was lost. Otherwise returns `done`.
 if redis.call('EXISTS', ids) == 1 then return {'damaged', nowText} end
 audit('', '')

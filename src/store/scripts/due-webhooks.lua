@@ -1,7 +1,8 @@
 -- Reads the enabled webhooks that have events after their cursors.
--- Returns the state of the environment, Redis' clock, the time of the last check, and four values per webhook. The four
--- values are the id, the cursor, `1` if a worker may claim the webhook now (otherwise empty), and the time of the event
--- whose delivery failed (empty if no delivery failed). The time of the last check is empty before the first check.
+-- Returns the state of the environment, the time by Redis' clock, the time of the last check, and four values per
+-- webhook. The four values are the id, the cursor, `1` if a worker may claim the webhook now (otherwise empty), and the
+-- time of the event whose delivery failed (empty if no delivery failed). The time of the last check is empty before the
+-- first check.
 local prefix = string.sub(webhooks, 1, -9)
 -- include: webhooks
 local found = redis.call('HMGET', environment, 'state', 'version')

@@ -1,5 +1,5 @@
 -- Revokes API tokens with all their secrets. The extra arguments are the ids of the API tokens. If `pauseMs` is not
--- empty, API tokens of the environment cannot issue API tokens for this time.
+-- empty, API tokens of the environment cannot create or rotate API tokens during the next `pauseMs`.
 -- Returns `done`, the number of revoked API tokens, and the digests of their secrets. If no API token exists and
 -- `pauseMs` is empty, the first value is `none`.
 -- include: api-tokens

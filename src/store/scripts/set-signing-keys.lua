@@ -1,5 +1,5 @@
--- Replaces the signing keys with the extra arguments, if the stored keys have the version `expectedVersion`. If no keys
--- are stored, `expectedVersion` must be empty.
+-- If the stored signing keys have the version `expectedVersion`, replaces them with the keys in the extra arguments. If
+-- no keys are stored, `expectedVersion` must be empty.
 -- Returns `changed` if the stored keys have another version. Otherwise returns `done`. In both cases, the stored hash
 -- follows.
 local present = redis.call('HGET', signingKeys, 'version') or ''

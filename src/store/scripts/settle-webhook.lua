@@ -1,9 +1,10 @@
 -- Stores the result of one delivery step. `holder` must have the lease of the webhook. `outcome` is empty if no event
 -- was sent.
--- If the step did not fail, and the cursor is still at `from`, moves the cursor to `to`. A failure sets the time of the
--- next attempt. If deliveries have failed for `disableAfterMs`, the failure disables the webhook as well.
+-- If the cursor is still at `from`, a step without a failure moves the cursor to `to`, and a failed step sets the time
+-- of the next attempt. If deliveries have failed for `disableAfterMs`, the failed step disables the webhook as well.
 -- If the step failed, or if `release` is not empty, the lease is released. Otherwise, the lease is extended until
--- `leaseMs` from now. `entry` is added to the log of deliveries. The log keeps the last `maxDeliveries` entries.
+-- `leaseMs` from now. If an event was sent, `entry` is added to the log of deliveries. The log keeps the last
+-- `maxDeliveries` entries.
 -- Returns `lost` if `holder` does not have the lease. Otherwise returns `done` and the record.
 -- include: webhooks
 local found = redis.call('HMGET', webhook, 'holder', 'state', 'cursor', 'failing_since', 'failed_attempts', 'delivery')

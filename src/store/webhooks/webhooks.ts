@@ -61,7 +61,8 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     async create(environment, values, by) {
       const { number } = environment;
       const [id, secret] = [newResourceId(), newWebhookSecret()];
-      // Add the environment to the list first, so that workers find the first webhook of the environment.
+      // First add the environment to the list of environments with webhooks, so that workers find the first webhook of
+      // the environment.
       const member = environmentMember(environmentPath(environment), number);
       await client.change("list-webhooks", ADD_MEMBER, { key: WEBHOOK_ENVIRONMENTS_KEY, member });
       const sealed = cipher.seal(environment, secretNameOf(id), secret);

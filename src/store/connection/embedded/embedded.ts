@@ -96,13 +96,16 @@ function expiryOf(redis: Redis) {
   return { commands, removeExpired };
 }
 
-/** TIME with milliseconds. The mock returns whole seconds. */
+/** Implements TIME with milliseconds. The mock returns whole seconds. */
 async function time(): Promise<[string, string]> {
   const now = Date.now();
   return [`${Math.floor(now / 1000)}`, `${(now % 1000) * 1000}`];
 }
 
-/** ZRANGEBYLEX in the order of bytes. The mock uses the order of UTF-16 units, so a page could omit groups. */
+/**
+ * Implements ZRANGEBYLEX in the order of UTF-8 bytes. The mock uses the order of UTF-16 units, so a page could omit
+ * groups.
+ */
 function rangeByBytes(redis: Redis) {
   const order = (member: string, bound: string, ifExcluded: number) =>
     compareBytes(member, bound.slice(1)) || (bound.startsWith("(") ? ifExcluded : 0);

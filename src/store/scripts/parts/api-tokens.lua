@@ -1,7 +1,7 @@
 -- API tokens. The hash `apiTokens` maps the digest of each secret to the id of an API token. An entry may be outdated,
 -- so scripts must check the record of the API token. Input: `prefix`, `environment`, `actorId`.
 
--- The id of the caller's API token, if Redis stores this API token. Otherwise nil.
+-- If the caller uses an API token that Redis stores, this is the id of this API token. Otherwise nil.
 local issuer = string.match(actorId, '^' .. string.rep('%w', 16) .. '$')
 
 local function keyOf(id) return prefix .. 'api-token:' .. id end

@@ -19,8 +19,8 @@ local function isTaken(digest, id)
   return record[1] == digest or record[2] == digest and (tonumber(record[3] or '0') or 0) > now
 end
 
--- Returns the index entries of a group for up to two digests, as a list of hash key, field, hash key, field. A digest
--- of `false` is skipped.
+-- Returns the index entries of a group for up to two digests. The list contains the hash key and the field of each
+-- entry. Skips a digest that is `false`.
 local function entriesOf(id, first, second)
   local entries = {}
   for _, digest in ipairs({first, second}) do
