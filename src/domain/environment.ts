@@ -21,10 +21,7 @@ export type EnvironmentName = Pick<Environment, "name" | "tag">;
 export interface ListedEnvironment extends Environment {
   /** In milliseconds since 1970. */
   readonly createTime: number;
-  /**
-   * The time at which the deletion started, in milliseconds since 1970. Undefined if the environment is not being
-   * deleted.
-   */
+  /** The time at which the deletion started, in milliseconds since 1970. Undefined before the deletion. */
   readonly deleteTime: number | undefined;
 }
 

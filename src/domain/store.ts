@@ -26,7 +26,7 @@ export const MAX_STORE_CALL_MS = 60_000;
  * with the author `by`. A call that changes nothing writes no event.
  *
  * Every method throws `StoreUnavailable` if the store does not answer in time, and `RecordUnreadable` if a stored
- * record cannot be read. If a change fails with `StoreUnavailable`, the change may have been committed before the
+ * record cannot be read. If a change fails with one of these two errors, the change may have been committed before the
  * error, but is never committed after the error. If a change fails with `TooFewReplicas`, the change is committed, but
  * too few replicas confirmed it. After any other error, the change is not committed.
  */
@@ -83,7 +83,7 @@ export interface UserGroupStore {
 }
 
 export interface UserGroupRange extends PageRequest {
-  /** The prefix of the ids. `""` for all groups. */
+  /** The prefix of the ids. `""` selects all groups. */
   readonly prefix: string;
   /** Selects groups whose name contains this text. The case of ASCII letters is ignored. Default: all groups. */
   readonly nameContains?: string;
@@ -134,7 +134,8 @@ export interface UserGroupAdminStore {
   resume(environment: Environment, providedId: string, by: ChangeBy): Promise<UserGroupInfo>;
 
   /**
-   * Replaces the token of a group atomically. An older token in its grace period is revoked immediately.
+   * Replaces the token of a group atomically. If an older token is still in its grace period, the older token is
+   * revoked immediately.
    *
    * @param revocation `graceMs`: the grace period of the replaced token, in milliseconds; 0 revokes this token
    *   immediately. `requestId`: if this id is not empty, a second call with the same id within 24 hours changes nothing
@@ -198,13 +199,14 @@ interface ExportedPage extends Page<UserGroup> {
 export interface EnvironmentStore {
   /**
    * Returns the environment with this name, or creates it. @throws EnvironmentNotFound if the last environment with
-   * this name was deleted
+   * this name is deleted or being deleted
    */
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
    * Creates an environment. If an environment with the same name was deleted, the new environment has another number,
-   * and none of the deleted data. If a creation is interrupted, the next look-up completes the creation.
+   * and none of the deleted data. After an interrupted creation, either the environment exists, or a repeated call
+   * creates it.
    *
    * @throws EnvironmentExists, EnvironmentBeingDeleted
    */
@@ -233,8 +235,9 @@ export interface EnvironmentStore {
 
   /**
    * Deletes an environment. If the environment has user groups, the first call needs `force`. After the first call, all
-   * tokens are invalid, look-ups do not find the environment, and changes in it fail. Each call deletes a limited
-   * number of groups. Repeat the call until the result is 0. Also repeat a call that failed. The audit trail stays.
+   * tokens of the environment are invalid, `find` throws EnvironmentNotFound, and changes in the environment fail. Each
+   * call deletes a limited number of groups. Repeat the call until the result is 0. Also repeat a call that failed. The
+   * audit trail stays.
    *
    * @returns the number of remaining groups. 0 if the environment is deleted
    * @throws EnvironmentNotFound if the environment does not exist or is already deleted; EnvironmentNotEmpty

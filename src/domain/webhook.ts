@@ -166,7 +166,7 @@ interface DueWebhooks {
 /** An event that was sent, and the result of the attempt. */
 export interface Attempt extends SendResult, Pick<Delivery, "eventId" | "eventType"> {
   readonly eventTime: number;
-  /** The delay before the next attempt if this attempt failed, in milliseconds. */
+  /** The delay after which the event is sent again if this attempt failed, in milliseconds. */
   readonly retryMs: number;
 }
 
@@ -199,7 +199,7 @@ export interface DeliveryStore {
   /** Reads the enabled webhooks with events after their cursors. Returns undefined if the environment is not active. */
   due(environment: Environment): Promise<DueWebhooks | undefined>;
 
-  /** Removes an environment from the list of `environments` if the environment is deleted. */
+  /** If the environment is deleted, removes it from the list that `environments` returns. */
   forget(environment: Environment): Promise<void>;
 
   /** Claims the lease. Returns undefined if another worker has the lease, or if no delivery may start now. */

@@ -63,7 +63,10 @@ const CHECKS = 20;
 /** The maximum number of attempts of a change. If a change reached Redis too late, the change is sent again. */
 const MAX_ATTEMPTS = 3;
 
-/** Sends calls to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
+/**
+ * Sends calls to the store. Every call has a timeout. The errors are StoreUnavailable, RecordUnreadable and
+ * TooFewReplicas.
+ */
 export class StoreClient implements StoreProbe {
   readonly nodes: StoreNodes;
   isClosed = false;

@@ -27,8 +27,8 @@ const CONNECT_TIMEOUT_MS = 500;
 const CONNECT_CHECK_MS = 5;
 
 /**
- * The maximum number of commands that wait for one node. Without this limit, calls to a slow node could use the whole
- * limit `MAX_CALLS`, and the service would refuse calls to other nodes.
+ * The maximum number of commands that wait for answers on one connection to a node. Without this limit, calls to a slow
+ * node could use the whole limit `MAX_CALLS`, and the service would refuse calls to other nodes.
  */
 const MAX_WAITING = MAX_CALLS / 8;
 

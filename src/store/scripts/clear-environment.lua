@@ -1,6 +1,7 @@
 -- Deletes a part of an environment that is being deleted: up to `count` groups. If no groups exist, deletes all API
--- tokens. If no API tokens exist, deletes all other keys, and sets the state to `deleted`. The record of the
--- environment stays, so that no other environment gets its number.
+-- tokens. If neither groups nor API tokens exist, deletes the webhooks and the index of tokens, and sets the state to
+-- `deleted`. The audit trail stays. The record of the environment also stays, so that no other environment gets its
+-- number.
 -- Returns `done` and the number of remaining groups. If the state is `deleted`, returns only `done`.
 local ids, apiTokens = prefix .. 'ids', prefix .. 'api-tokens'
 local found = redis.call('ZRANGEBYLEX', ids, '-', '+', 'LIMIT', '0', count)

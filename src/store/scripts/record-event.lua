@@ -1,3 +1,3 @@
--- Writes only an audit event. No other data changes. Returns `done`.
+-- Writes an audit event, and changes no other data. Returns `done`.
 audit(subject, changedFields)
 return {'done', nowText}

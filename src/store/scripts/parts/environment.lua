@@ -1,6 +1,6 @@
 -- Starts each audited change of an environment (`environmentScript` in scripts.ts). If the environment does not have
 -- the required state, the script ends, and returns `gone` and the state.
--- Output: `prefix`, with which all keys of the environment begin; the version of this change, as the number `version`
+-- Output: `prefix`, the first part of all keys of the environment; the version of this change, as the number `version`
 -- and as the text `versionText`; the functions `audit` and `publish`.
 local prefix = string.sub(environment, 1, -12)
 -- The key `moving` never exists. While the slot is migrating, Redis stops the script at this key, before any write.
