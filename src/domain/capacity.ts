@@ -19,9 +19,9 @@ export const MAX_CALLS = 16_384;
 export const MAX_KEY_REQUESTS = 4096;
 
 /**
- * The maximum number of open streams, and their maximum lifetime in milliseconds. This limit counts WatchEvents, Watch
- * of the health service, reflection, and calls that have no API token and whose body arrives slowly. If a stream of
- * Watch ends, gRPC clients call Watch again.
+ * The maximum number of open streams, and their maximum lifetime in milliseconds. The number includes WatchEvents,
+ * Watch of the health service, reflection, and calls that have no API token and whose body arrives slowly. If a stream
+ * of Watch ends, gRPC clients call Watch again.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };
 

@@ -74,7 +74,7 @@ export interface EventPosition extends EventStart {
 export interface EventCursor extends EventPosition {
   /** The number of the environment. */
   readonly number: number;
-  /** The key of the next page, if the reader is still reading a snapshot of the groups. Otherwise undefined. */
+  /** The key of the next page of a snapshot of the groups. Undefined if the reader is not reading a snapshot. */
   readonly snapshotAfter?: string | undefined;
 }
 

@@ -39,9 +39,9 @@ export interface TokenKeyStore {
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
 
   /**
-   * Encrypts the tokens of a page of groups with the first key in `TOKEN_KEYS` of this process. If another call changes
-   * a token at the same time, this call skips the token. The call for the first page encrypts the signing keys and the
-   * secrets of webhooks as well. A group that exists from the first to the last call is on exactly one page.
+   * Uses the first key in `TOKEN_KEYS` of this process to encrypt the tokens of a page of groups. If another call
+   * changes a token at the same time, this call skips the token. The call for the first page encrypts the signing keys
+   * and the secrets of webhooks as well. A group that exists from the first to the last call is on exactly one page.
    *
    * @param by the author of the audit event, which the call for the first page writes. If `by` is undefined, the call
    *   changes nothing, and only counts records

@@ -95,7 +95,7 @@ function fourOf(number: number): string {
   return (PAIRS[high] as string) + (PAIRS[number - high * TWO] as string);
 }
 
-/** Generates random base62 characters, with about 5.95 bits each. */
+/** Generates random base62 characters. Each character has about 5.95 random bits. */
 export function randomBase62(length: number): string {
   let text = "";
   while (text.length < length) {

@@ -6,7 +6,7 @@ import type { UserGroupTarget, Viewer } from "./user-group.ts";
 /** The maximum duration of a viewer session, in milliseconds. */
 export const MAX_SESSION_MS = HOUR_MS;
 
-/** The maximum number of viewers with individually revoked sessions, per group and hour. */
+/** For each group and hour, the maximum number of viewers whose sessions are revoked individually. */
 export const MAX_ENDED_VIEWERS = 1000;
 
 interface SessionSubject {

@@ -19,7 +19,7 @@ const MAX_UPDATES = 100_000;
 interface AuditOptions {
   /** The maximum number of stored group updates per environment and day. Default: 100,000. */
   readonly maxUpdates?: number;
-  /** Called when the limit removes updates, with the number of removed updates. Default: no effect. */
+  /** Called when the limit removes updates. `count` is the number of removed updates. Default: no effect. */
   readonly onDropped?: (environment: EnvironmentName, count: number) => void;
 }
 

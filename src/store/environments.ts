@@ -91,7 +91,10 @@ export function redisEnvironments({
     await client.change("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member });
   };
 
-  /** Reads the candidates up to the first free one, or up to the environment that has this name and is not deleted. */
+  /**
+   * Reads the records of the candidates in order. Stops at the first candidate without a record, or at the environment
+   * that has this name and is not deleted.
+   */
   const walk = async (name: EnvironmentName): Promise<Candidates> => {
     const path = environmentPath(name);
     const own: Stored[] = [];

@@ -190,8 +190,8 @@ export class StoreIdentity implements DataCheck {
     const { last } = mark;
     const found = parse(text ?? "");
     const { layout, id } = found;
-    // Whether this process follows an acceptance by an operator. The acceptance must be later than the last read. The
-    // accepted data must be the data of the last read, or the replaced data must be the data that this process uses.
+    // Whether an operator has accepted the data for this process. The acceptance must be later than the last read. In
+    // addition, either the accepted data is the data of the last read, or it replaced the data that this process uses.
     const isAccepted =
       layout === this.#deps.layout && found.accepted > last.accepted && (id === last.id || found.replaced === mark.id);
     const lostMs = time === undefined ? 0 : this.#time - Number(time);

@@ -155,7 +155,7 @@ export function newsOf(
 export const FORMAT_KEY = "ug:format";
 
 /**
- * Hash: a check value and the time of the last use, for each key of `TOKEN_KEYS` that has encrypted data. Each field is
- * the id of a key.
+ * Hash: the keys of `TOKEN_KEYS` that have encrypted data. Maps the id of each key to its check value and the time of
+ * its last use.
  */
 export const TOKEN_KEYS_KEY = "ug:token-keys";

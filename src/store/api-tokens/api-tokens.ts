@@ -37,7 +37,10 @@ const PAUSE_MS = 5000;
 
 interface ApiTokenDeps {
   readonly client: StoreClient;
-  /** Receives the digests of API tokens that this process changes. `followRevocations` covers all processes. */
+  /**
+   * Receives the digests of API tokens that this process changes. `followRevocations` reports the changes by all
+   * processes.
+   */
   readonly listener: Pick<RevocationListener, "revoked">;
   readonly audit: Audit;
 }

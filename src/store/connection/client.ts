@@ -354,7 +354,7 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
 /**
  * Sends a command or a script.
  *
- * @param args the arguments of the command, with the key first, or the result of `argumentsOf` for a script
+ * @param args for a command, its arguments, which begin with the key. For a script, the result of `argumentsOf`
  * @param asking whether the slot of the key is migrating to this node (ASK). During the migration, keys may be missing
  *   on this node. A script could then create a group twice, or not find a token. A script with several keys must
  *   therefore wait

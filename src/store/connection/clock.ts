@@ -9,10 +9,10 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
 }
 
 /**
- * An estimate of Redis' clock that is never ahead of Redis' clock. A deadline therefore passes in Redis no later than
- * in this process. From the send time of a command and the arrival time of its answer, this class calculates a minimum
- * and a maximum of the difference between the clocks. If the estimated difference is outside of this range, the minimum
- * replaces the estimate. The estimate therefore stays correct if a clock drifts or is set.
+ * Estimates Redis' clock. The estimate is never ahead of Redis' clock. A deadline therefore passes in Redis no later
+ * than in this process. From the send time of a command and the arrival time of its answer, this class calculates a
+ * minimum and a maximum of the difference between the clocks. If the estimated difference is outside of this range, the
+ * minimum replaces the estimate. The estimate therefore stays correct if a clock drifts or is set.
  */
 export class RedisClock {
   /** The estimated difference: Redis' time in milliseconds since 1970 minus `performance.now()`. */

@@ -73,7 +73,7 @@ export const FIELD = {
    * token were created at the same time.
    */
   tokenCreateTime: "r",
-  /** The digest of the last replaced token that got a grace period, even if this period has ended. */
+  /** The digest of the last replaced token, even if its grace period has ended. Missing if it got no grace period. */
   graceDigest: "x",
   graceUntil: "y",
   /**

@@ -197,8 +197,9 @@ export async function rotate(
   const newDigest = tokenDigest(token);
   const { text, keyId } = cipher.encrypt(environment, token, newDigest);
   const presented = target.by === "id" ? target.providedId : target.token;
-  // If the grace period is the default, it is not a parameter, because the default may change before a retry. Redis
-  // gets digests of the request id and the parameters, because callers may choose secrets as request ids.
+  // If the grace period is the default of the RPC, `parameters` does not contain it, because the default may change
+  // before a retry. Redis gets digests of the request id and the parameters, because callers may choose secrets as
+  // request ids.
   const parameters = isRevocation ? ["revoke", presented, graceMs] : [target.by, presented, requestedGraceMs ?? null];
   const answer = await changeEnvironment(
     { ...deps, environment, by },

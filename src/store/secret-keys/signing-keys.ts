@@ -29,7 +29,7 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
     const key = { kid, ...times, x, y };
     if (parts.length < 2) return { ...key, d: undefined, sealed: undefined };
     const sealed = parts.join(".");
-    // A key without a readable private key is returned, because its public key can still verify sessions.
+    // If the private key cannot be decrypted, still return the key, because its public key can verify sessions.
     return { ...key, d: cipher.unseal(environment, nameOf(kid, x, y), sealed), sealed };
   };
 
@@ -55,7 +55,7 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
     },
 
     /**
-     * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at
+     * Uses the first key of the ring to encrypt the private keys of an environment. If another call changes the keys at
      * the same time, this call writes nothing. In this case, a later call must encrypt the private keys.
      *
      * @returns `uses`: for each private key, the id of the key in `TOKEN_KEYS` that encrypted the private key before

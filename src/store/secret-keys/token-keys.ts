@@ -180,7 +180,10 @@ export class RedisTokenKeys implements TokenKeyStore {
     return undefined;
   }
 
-  /** Encrypts a token with the first key. Returns false if another call has deleted the group or changed its token. */
+  /**
+   * Encrypts a token with the first key of the ring. Returns false if another call has deleted the group or changed its
+   * token.
+   */
   async #reencryptOne(environment: Environment, id: string, record: StoredRecord): Promise<boolean> {
     const { client, cipher } = this.#deps;
     const digest = textOf(record, FIELD.digest);

@@ -9,8 +9,8 @@ import { formatSecrets, secretNameOf, validSecrets } from "../webhooks/webhook-r
 import { readWebhooks } from "../webhooks/webhooks.ts";
 
 /**
- * Encrypts the webhook secrets of an environment with the first key of the ring. If another call changes the secrets of
- * a webhook at the same time, this call does not write the secrets of this webhook. In this case, a later call must
+ * Uses the first key of the ring to encrypt the webhook secrets of an environment. If another call changes the secrets
+ * of a webhook at the same time, this call does not write the secrets of this webhook. In this case, a later call must
  * encrypt these secrets.
  *
  * @returns `uses`: for each webhook, the ids of the keys that encrypted its secrets before this call. An id occurs at

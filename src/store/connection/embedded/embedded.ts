@@ -56,7 +56,9 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
 }
 
-/** Replaces the commands for expiry. During a script, no key expires between two commands. */
+/**
+ * Returns commands that replace the expiry commands of the mock. During a script, no key expires between two commands.
+ */
 function expiryOf(redis: Redis) {
   const ends = new Map<string, number>();
   let next = Number.POSITIVE_INFINITY;
@@ -121,9 +123,9 @@ function compareBytes(one: string, other: string): number {
 }
 
 /**
- * Replaces the commands for streams. The mock reuses ids after a stream is trimmed, keeps trimmed events in memory, and
- * cannot read from a given id. The embedded store therefore stores a stream as a list. Each element is the id of an
- * event, a space, and the fields of the event in JSON. All ids end with `-0`.
+ * Returns commands that replace the stream commands of the mock. The mock reuses ids after a stream is trimmed, keeps
+ * trimmed events in memory, and cannot read from a given id. The embedded store therefore stores a stream as a list.
+ * Each element is the id of an event, a space, and the fields of the event in JSON. All ids end with `-0`.
  */
 function streamsOf(redis: Redis) {
   return {
