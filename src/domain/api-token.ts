@@ -84,7 +84,8 @@ export interface ApiTokenKey {
 
 /**
  * A store of API tokens. The store throws the errors of a `UserGroupStore`. The store commits every change and its
- * audit events in one atomic step, and reports the change to every `RevocationListener`.
+ * audit events in one atomic step, and reports the change to every `RevocationListener`. A call of `revoke` with the
+ * option `issued` makes several such changes.
  */
 export interface ApiTokenStore {
   /**

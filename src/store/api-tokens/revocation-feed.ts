@@ -10,7 +10,9 @@ import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
 
 const RETRY_MS = 100;
 
-/** The delay before the next attempt if the Redis user lacks the right to subscribe or publish, in milliseconds. */
+/**
+ * If the Redis user lacks the right to subscribe or publish, the service tries again after this time, in milliseconds.
+ */
 const REFUSED_MS = 10_000;
 
 const CHECK_MS = 5000;
