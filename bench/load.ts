@@ -37,8 +37,8 @@ const run = promisify(execFile);
 const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 
 /**
- * Number of connections of a paced load, a load at a fixed rate. The peak load has the same number of connections. With
- * more connections, each connection would carry fewer calls, and a call would cost more CPU.
+ * Number of connections of a paced load. A paced load makes calls at a fixed rate. The peak load has the same number of
+ * connections. With more connections, each connection would carry fewer calls, and a call would cost more CPU.
  */
 const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 

@@ -4,7 +4,7 @@ import { onPath } from "@user-group-service/testing/on-path";
 import { LOAD_CORE } from "./cores.ts";
 import { firstLine, type RuntimeInfo } from "./runtimes.ts";
 
-/** The programs that the benchmarks need. The value is the Debian package that contains the program. */
+/** Maps each program that the benchmarks need to the Debian package that contains the program. */
 const TOOLS = { h2load: "nghttp2-client", taskset: "util-linux", "redis-server": "redis-server" } as const;
 
 /**

@@ -7,8 +7,8 @@
 // first build for all platforms takes about three minutes.
 //
 // The script needs helm, python3 and go. python3 downloads packages from PyPI, and go downloads modules from the Go
-// module proxy. The folder has no subfolders, because the web page of a release has none. So users can check the files
-// that they download from this page with SHA256SUMS.
+// module proxy. The folder has no subfolders, because the web page of a release has none. So users can use SHA256SUMS
+// to check the files that they download from this page.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {

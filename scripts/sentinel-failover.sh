@@ -28,7 +28,7 @@ unset REDISCLI_AUTH
 
 # The length of one pause.
 pause_ms=2500
-# The time limit until all replicas have all data.
+# The time limit for the replicas to receive all data.
 step_seconds=5
 # The time limit of the whole failover.
 seconds=20

@@ -21,7 +21,7 @@ export interface ErrorComponents {
  */
 export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
   const forms = { Connect: byStatus(reasons.map(overConnect)), Rest: byStatus(reasons) };
-  /** Shared responses with the errors that every operation with an API token can return. */
+  /** The shared responses. They contain the errors that every operation with an API token can return. */
   const common = (["Connect", "Rest"] as const).flatMap((form) =>
     [...forms[form]].flatMap(([status, group]) => {
       const shared = group.filter(({ reason }) => isCommon(reason));

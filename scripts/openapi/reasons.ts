@@ -29,7 +29,8 @@ const only =
   ({ method: { name } }) =>
     names.includes(name);
 /**
- * Matches the operations of `only` except ResolveViewer over REST, which returns `active: false` instead of an error.
+ * Matches the same operations as `only`, but does not match ResolveViewer over REST, because ResolveViewer over REST
+ * returns `active: false` instead of an error.
  */
 const onlyRpc =
   (...names: readonly string[]): Rule =>

@@ -208,7 +208,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
   };
 }
 
-/** docs/api.md describes these paths. @param schemas result of `restSchemas` */
+/** Describes the REST paths and the other HTTP paths of docs/api.md. @param schemas result of `restSchemas` */
 export function restPaths(components: Components, registry: Registry, schemas: RestSchemas): Paths {
   const field = fieldSchemas(components, registry);
   const ok = (description: string, schema: string, headers?: JsonSchema) => ({

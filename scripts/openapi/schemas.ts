@@ -127,7 +127,7 @@ export class Schemas {
 
   private add(name: string, make: () => JsonSchema): JsonSchema {
     if (!this.components.has(name)) {
-      // Set the name first, because a message can contain itself.
+      // Reserve the name before `make` runs, because a message can contain itself.
       this.components.set(name, {});
       this.components.set(name, make());
     }

@@ -202,8 +202,8 @@ function misspelledIn(environ: Environ): Misspelled[] {
 }
 
 /**
- * Returns whether a variable is the `API_TOKEN` of the examples in the README, which is a plain token. If the value
- * looks like an entry of `API_TOKENS`, the name is probably misspelled.
+ * Returns whether a variable is `API_TOKEN` with a plain token as its value. The examples in the README set this
+ * variable. If the value looks like an entry of `API_TOKENS` instead, the user has probably misspelled `API_TOKENS`.
  */
 function isExample(name: string, value: string): boolean {
   return name === "API_TOKEN" && !/^[\w./@-]+=[^=]/.test(value);

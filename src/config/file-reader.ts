@@ -4,7 +4,7 @@ import { buffer } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { SettingError } from "./parse.ts";
 
-/** The maximum size of a file, in bytes: the maximum size of a Kubernetes Secret. */
+/** The maximum size of a file, in bytes. A Kubernetes Secret has the same maximum size. */
 export const MAX_FILE_BYTES = 1_048_576;
 
 const READ_MS = 3000;

@@ -4,7 +4,7 @@ import type { FileSetting } from "./settings.ts";
 
 const INTERVAL_MS = 1000;
 
-/** Groups of files that must match each other. The service applies changes of the files of a group together. */
+/** Groups of files. The files in a group must match, so the service applies the changes of these files together. */
 const TOGETHER: readonly (readonly FileSetting[])[] = [
   ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"],
   ["OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
@@ -25,8 +25,8 @@ export interface FilesListener {
 }
 
 /**
- * If the service has rejected contents, it tries the same contents again after at most this number of reads. The
- * attempts are rare, because an attempt may be expensive for Redis.
+ * If the service has rejected the contents of files, it tries the same contents again after it has read the files at
+ * most this number of times. The attempts are rare, because an attempt may be expensive for Redis.
  */
 const MAX_WAIT = 30;
 

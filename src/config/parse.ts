@@ -105,7 +105,7 @@ function requireDifferent<T>(entries: readonly T[], by: (entry: T, i: number) =>
   });
 }
 
-/** Returns the start of a fault, with the entry in quotes. Do not use this function for secrets. */
+/** Returns the first words of a fault. They quote the entry, so do not use this function for secrets. */
 function quoted(entry: string): string {
   return entry === "" ? "is empty: it" : `is ${JSON.stringify(entry.slice(0, 100))}: it`;
 }
@@ -139,7 +139,7 @@ export function tokenKeys(text: string): RingKey[] {
   return keys;
 }
 
-/** The value for no tokens. An empty file does not remove the tokens, because a program may be writing the file. */
+/** This value removes all tokens. An empty file does not remove them, because a program may be writing the file. */
 const NO_TOKENS = "none";
 
 export interface ApiTokenSetting {
@@ -292,7 +292,7 @@ export const authorities = pem((text) => certificatesOf(text).length > 0, "one o
 
 export const privateKey = pem((text) => privateKeyOf(text) !== undefined, "a private key in PEM without a passphrase");
 
-/** Returns whether a private key belongs to a certificate, both in PEM. */
+/** Returns whether a private key belongs to a certificate. Both texts are in PEM. */
 export function isKeyOf(cert: string, key: string): boolean {
   const privateKey = privateKeyOf(key);
   return privateKey !== undefined && certificatesOf(cert)[0]?.checkPrivateKey(privateKey) === true;

@@ -6,10 +6,10 @@ import * as parse from "./parse.ts";
 const { duration, integer, optional } = parse;
 
 /**
- * All settings: the field in the configuration, the parser, the description in Markdown, and the default as text.
- * Fields that end in `Ms` are in milliseconds. If the name of a setting ends in `_FILE`, its value is the path of a
- * file, and the field contains the content of the file. `npm run generate` writes the table of the README and the names
- * in `deno.json` from this table.
+ * All settings. An entry contains the name of the field in `Config`, the parser, the description in Markdown, and the
+ * default as text. Fields that end in `Ms` are in milliseconds. If the name of a setting ends in `_FILE`, its value is
+ * the path of a file, and the field contains the content of the file. From this table, `npm run generate` writes the
+ * table of settings in the README and the names in `deno.json`.
  */
 export const SETTINGS = {
   HOST: ["host", parse.host, "address to listen on", "127.0.0.1"],

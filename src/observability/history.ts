@@ -5,7 +5,7 @@ export const SAMPLE_MS = 10_000;
 
 const SAMPLES = 360;
 
-/** The maximum number of environments with a scope of their own. All others share the scope `OTHER_ENVIRONMENTS`. */
+/** The maximum number of environments with their own scope (see `Scopes`). All others share `OTHER_ENVIRONMENTS`. */
 export const MAX_ENVIRONMENTS = 24;
 
 /**
@@ -23,7 +23,7 @@ export const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
 /** The scope for values of the whole service. */
 export const SERVICE = "service";
 
-/** The scope for the sums of all environments without a scope of their own. */
+/** The scope for the sums of all environments that do not have their own scope. */
 export const OTHER_ENVIRONMENTS = "environments";
 
 const [METHOD, ENVIRONMENT] = ["method ", "environment "] as const;
@@ -37,7 +37,7 @@ export function environmentScope(number: number, path: string): string {
   return `${ENVIRONMENT}${number} ${path}`;
 }
 
-/** The names of columns. Each bucket of durations also has a column, whose name is the index of the bucket. */
+/** The names of columns (see `Scopes`). The column of a bucket of durations has the index of the bucket as its name. */
 export const COLUMN = {
   /** The column that counts streams. Streams have no duration, so no bucket counts them. */
   streams: String(DURATION_BUCKETS.length + 1),
@@ -115,9 +115,9 @@ export interface HistoryAnswer {
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
    * The calls of the last hour, by environment, in descending order of the number of calls, for at most
-   * `MAX_ENVIRONMENTS` environments. An entry without a path follows, with the sums of the other environments. No entry
-   * counts the calls of `ADMIN_TOKEN` and of unauthenticated callers, because these callers have no environment. Empty
-   * if the query has an `environmentNumber`.
+   * `MAX_ENVIRONMENTS` environments. If other environments had calls, a last entry without a path contains their sums.
+   * The calls of `ADMIN_TOKEN` and of unauthenticated callers are in no entry, because these callers have no
+   * environment. Empty if the query has an `environmentNumber`.
    */
   readonly environments: readonly (Calls & { readonly path: string | undefined })[];
 }
@@ -281,7 +281,7 @@ function sumOfScopes(scopes: readonly Columns[]): Columns {
   return sums;
 }
 
-/** Returns the sum of each column whose name begins with a prefix, by the rest of the name. Omits sums of 0. */
+/** Returns the sums of the columns whose names begin with a prefix, by name without the prefix. Omits sums of 0. */
 function sumsBy(prefix: string, columns: Columns, slots: readonly number[]): { [name: string]: number } {
   const sums: { [name: string]: number } = {};
   for (const [column, values] of columns) {

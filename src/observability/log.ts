@@ -127,7 +127,7 @@ function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
     if (typeof value === "string") return redactText(value);
     if (Array.isArray(value)) return value.map(redact);
     if (typeof value !== "object" || value === null) return value;
-    // Of an error, keep only the name, message and cause, because other properties may contain secrets.
+    // If the value is an error, keep only its name, message and cause, because other properties may contain secrets.
     if (value instanceof Error) return redact(errorFields(value));
     return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, redact(field)]));
   };

@@ -25,7 +25,7 @@ export async function endProcess(): Promise<void> {
   if ("Deno" in globalThis || !isInThreads()) process.exit();
   process.removeAllListeners("SIGTERM");
   process.kill(process.pid, process.exitCode ? "SIGKILL" : "SIGTERM");
-  // The first process of a container ignores its own signals, so it still runs here.
+  // Linux ignores a signal that the first process of a container sends to itself, so such a process still runs here.
   process.abort();
 }
 
@@ -80,7 +80,7 @@ export class Lifecycle {
 /**
  * Waits for `closed` for at most `ms` milliseconds. If `closed` has already resolved, succeeds even if `ms` is 0.
  *
- * @throws Error after `ms`, or the error of `closed`
+ * @throws Error if `closed` is still pending after `ms`; the error of `closed` if `closed` rejects
  */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {
   await new Promise((resolve, reject) => {

@@ -16,7 +16,7 @@ async function isGranted(permission: Permission): Promise<boolean> {
  * Requires the permission to listen on a port. Call this function before the process listens. If a process listens
  * without the permission, Deno throws an error in an internal callback, where no code can catch the error.
  *
- * @throws Error of the system call `listen`
+ * @throws Error with the `syscall` "listen" if Deno does not grant the permission
  */
 export async function requireListenPermission(host: string, port: number): Promise<void> {
   const name = host.includes(":") ? `[${host}]` : host;

@@ -272,8 +272,8 @@ const FIRST_LAYOUT = "1";
  */
 async function checkFormat(client: StoreClient, identity: StoreIdentity, wasChecked: boolean): Promise<void> {
   let found = await client.run("format", "get", [FORMAT_KEY]);
-  // During the search, another worker of this release may have written the layout number and data, so read the number
-  // again.
+  // While `holdsData` scanned the keys, another worker of this release may have written the layout number and data, so
+  // read the number again.
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);

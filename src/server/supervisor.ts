@@ -25,8 +25,8 @@ const EXIT_SLACK_MS = 2000;
 const METRICS_TIMEOUT_MS = 5000;
 
 /**
- * How many workers may exit during the start without a reported reason. If one more worker exits in this way, the start
- * fails.
+ * The number of workers that may exit during the start and report no reason. If one more worker exits and reports no
+ * reason, the start fails.
  */
 const MAX_EXITS_AT_START = 5;
 

@@ -20,7 +20,7 @@ export type Notice =
 
 /**
  * A request for data, or its response. A worker requests the metrics of all workers or the history from the supervisor.
- * The supervisor requests the own metrics of a worker.
+ * The supervisor requests from each worker the metrics of only that worker.
  */
 export interface DataMessage {
   readonly kind: "all metrics" | "own metrics" | "history";

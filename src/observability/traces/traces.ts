@@ -170,7 +170,7 @@ export class CallTrace {
   readonly #mayAdd: () => boolean;
   readonly #isGrpc: boolean;
   readonly #context: Context;
-  /** `Date.now() - performance.now()` at the start of the call. Constant, so that a clock change affects no span. */
+  /** `Date.now() - performance.now()` at the start of the call. Never updated, so a clock change affects no span. */
   readonly #clockOffset = Date.now() - performance.now();
   #roundTrips = 0;
 
@@ -231,7 +231,7 @@ const HEADERS: TextMapGetter<CallStart> = {
   get: (start, name) => (name === "traceparent" ? start.traceparent : start.tracestate) ?? undefined,
 };
 
-/** The value of `rpc.system` for each protocol. REST paths call the same RPCs, so REST is in this list. */
+/** The value of `rpc.system` for each protocol. REST paths call the same RPCs, so REST is in this table. */
 const SYSTEMS: { readonly [protocol: string]: string } = {
   grpc: "grpc",
   "grpc-web": "grpc",
