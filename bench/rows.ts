@@ -9,8 +9,9 @@ export interface Row {
   readonly runtime: Runtime;
   readonly calls: readonly CallKey[];
   /**
-   * The program of the server. This is the path of the file of this service, the name of a file in `bench/servers/`
-   * without the extension, or the argument that selects a server in Go.
+   * The program of the server. For this service, the value is the path of its main file. For a server in Go, the value
+   * is the argument that selects the server. For any other peer, the value is the name of a file in `bench/servers/`
+   * without the extension.
    */
   readonly entry: string;
   /** Format of the stored records that the server reads. */

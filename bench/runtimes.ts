@@ -13,7 +13,7 @@ export interface RuntimeInfo {
   readonly runtime: Runtime;
   readonly title: string;
   readonly version: string;
-  /** Path of the executable. If the runtime is Go, the path of a built program that contains all servers. */
+  /** Path of the executable. If the runtime is Go, the executable is a built program that contains all servers. */
   readonly path: string;
 }
 

@@ -42,7 +42,7 @@ export interface Durations {
 
 export interface TurnOptions {
   readonly durations: Durations;
-  /** Number of turns of each subject in the round. */
+  /** Number of turns of each server in the round. */
   readonly turns: number;
   readonly round: number;
 }
@@ -50,7 +50,7 @@ export interface TurnOptions {
 const FIRST_CALLS = 640;
 
 /**
- * Warms the subjects up and runs their turns.
+ * Warms up each server with its call. Then the servers take turns.
  *
  * @throws if an answer is wrong
  */

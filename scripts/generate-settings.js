@@ -30,8 +30,8 @@ const names = Object.keys(SETTINGS).map((name) => `          "${name}"`);
 await rewrite("deno.json", /(?<="env": \{\s*"allow": \[\n)[^\]]*?(?=\n *\])/, names.join(",\n"));
 
 /**
- * Settings that are not allowed in `settings` of the chart's values. The chart itself sets some of these settings.
- * The other settings are credentials, which belong in a Secret.
+ * Settings that are not allowed in `settings` of the chart's values. Some of these settings are credentials, which
+ * belong in a Secret. The chart needs fixed values of the other settings, or sets these settings itself.
  */
 const NOT_IN_VALUES = new Set([
   ...["HOST", "PORT", "METRICS_PORT", "SHUTDOWN_TIMEOUT", "SHUTDOWN_DELAY", "REDIS_URL", "MIN_REPLICAS_ACK"],

@@ -6,8 +6,8 @@ const PACKAGE = /^(.*\/node_modules)\/((?:@[^/]+\/)?[^/]+)\//;
 const LICENSE_FILE = /^(?:licen[cs]e|notice|copying|copyright)\b/i;
 const HEADER = /^\s*(?:(?:\/\/[^\n]*\n)+|\/\*.*?\*\/)/s;
 /**
- * Maps folder names in source maps to names of packages. Most source maps contain the name of the package. Instead of
- * this name, the source maps of the packages in this table contain a folder name of the package's repository.
+ * Maps folder names in source maps to names of packages. Most source maps contain the name of the package. The source
+ * map of a package in this table contains the name of a folder in the package's repository instead.
  */
 const FOLDERS = new Map([["shared", "lucide-preact"]]);
 const MIT_PERMISSION = /Permission is hereby granted.*/s;

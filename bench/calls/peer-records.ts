@@ -19,10 +19,10 @@ export function peerSettings(storage: TokenStorage): { readonly [name: string]: 
 }
 
 /**
- * Writes two records of a group for the peers, the servers that the benchmark compares with the service. One record
- * contains the token in clear text, the other record the encrypted token. The records have the same fields as the
- * records of the service, and a similar size. The encryption is AES-256-GCM with a key of the environment. The
- * additional data is the environment and the digest of the token.
+ * Writes two records of a group for the peers. A peer is a server that the benchmark compares with the service. One
+ * record contains the token in clear text, and the other record contains the encrypted token. The records have the same
+ * fields as the records of the service, and a similar size. The encryption is AES-256-GCM with a key of the
+ * environment. The additional data is the environment and the digest of the token.
  *
  * @param group the group in the answer of the service, in Connect JSON
  */

@@ -33,7 +33,7 @@ export async function measureCalls(store: UserGroupStore, redis: Redis, plan: Ca
     if (created) throw new Error("a created group is missing");
     return group;
   };
-  // A rotation revokes the token that it presents, so two calls in flight must not use the same token.
+  // A rotation revokes the token in its request, so two calls in flight must not use the same token.
   const take = () => {
     const [id, token] = tokens.entries().next().value ?? [];
     if (id === undefined || token === undefined) throw new Error("there are too few tokens");

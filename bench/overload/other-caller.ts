@@ -4,8 +4,8 @@ import { createInterface } from "node:readline";
 import type { Observed, ObservedCalls, OtherCalls } from "./other.ts";
 
 /**
- * Makes 50 calls per second over HTTP/1.1 and 50 over HTTP/2. After each line on standard input, this program prints the
- * results since the previous line. The output is a line of JSON.
+ * Makes 50 calls per second over HTTP/1.1 and 50 over HTTP/2. After each line on standard input, this program prints a
+ * line of JSON with the results since the previous line.
  */
 const INTERVAL_MS = 1000 / 50;
 const TIMEOUT_MS = 20_000;

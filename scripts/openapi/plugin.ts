@@ -5,7 +5,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import { documentOf } from "./document.ts";
 import { readTables } from "./tables.ts";
 
-/** The services to describe, in this order. Other services in proto/ are internal, or have only streams. */
+/** The services to describe, in this order. Server reflection is omitted, because its only method is a stream. */
 const SERVICES = [
   "usergroup.v1.UserGroupService",
   "usergroup.v1.ViewerService",

@@ -5,7 +5,7 @@ import { type FileContent, FileReader } from "./file-reader.ts";
 import * as parse from "./parse.ts";
 import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.ts";
 
-/** An environment variable that is not a setting, but has a similar name. */
+/** An environment variable that is not a setting, but whose name resembles the name of a setting. */
 interface Misspelled {
   readonly name: string;
   readonly setting: Setting;

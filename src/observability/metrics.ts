@@ -133,8 +133,8 @@ export class Metrics {
   }
 
   /**
-   * Counts a refusal by a busy worker. The first 100 environments have their own series. All other refusals are counted
-   * in the series that has no label `environment`.
+   * Counts a refusal by a busy worker. Each of the first 100 environments has its own series. One more series, without
+   * the label `environment`, counts all other refusals.
    *
    * @param environment the name of the environment. Undefined if the name is unknown, or must not be in the metrics
    */
@@ -398,7 +398,7 @@ export class ArrayHistogram {
     register(registry, { name, help, type: "histogram" }, () => this.#values());
   }
 
-  /** Creates the series for label values in the order of `labelNames`. Call once for each combination of values. */
+  /** Creates a series. `values` has the order of `labelNames`. Call this method once for each combination of values. */
   labels(...values: readonly string[]): Observations {
     const { labelNames = [] } = this.#options;
     const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));

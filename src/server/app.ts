@@ -91,7 +91,7 @@ export function createApp(deps: AppDeps) {
     callerEndpoints.set(path, endpoint).set(`${path}/`, endpoint);
     for (const { rpc } of endpoint.methods.values()) if (rpc) metrics.calls.add(rpc, "rest");
   }
-  // The API documentation needs no token, because developers of clients read it.
+  // The API documentation needs no token, because developers of clients may read it before they have a token.
   if (deps.docs) for (const [path, endpoint] of Object.entries(docsEndpoints())) callerEndpoints.set(path, endpoint);
   // The endpoints for operators need no token. If METRICS_PORT is set, only that port serves these endpoints.
   const operatorEndpoints = new Map(Object.entries({ ...operations(deps), ...(deps.console && consoleEndpoints()) }));

@@ -67,8 +67,8 @@ export class RedisState {
   }
 
   /**
-   * Checks layout and keys at the start, and logs warnings about the configuration of Redis. If the service uses the
-   * embedded store, does nothing.
+   * Checks the data layout and `TOKEN_KEYS` at the start, and logs warnings about the configuration of Redis. If the
+   * service uses the embedded store, does nothing.
    *
    * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
    */
@@ -76,8 +76,8 @@ export class RedisState {
     const { client, config, identity, logger } = this.#deps;
     if (!identity) return;
     await this.#unlessAway(this.#check(identity), "the data layout and TOKEN_KEYS");
-    // Wait until the check is done, because the service must not use data with another layout or other keys. In a
-    // Cluster, do not wait, because one shard may be down.
+    // Wait until the check is done, because the service must not use data with another layout, or data that needs other
+    // `TOKEN_KEYS`. In a Cluster, do not wait, because one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
       if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
@@ -150,7 +150,8 @@ export class RedisState {
   /**
    * Accepts the data in Redis as the data of this service, and restores the data of this process.
    *
-   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable if the data has another layout or other keys
+   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable if the data has another layout, or needs other
+   *   `TOKEN_KEYS`
    */
   async accept(): Promise<void> {
     const { client, identity, cipher } = this.#deps;
@@ -207,7 +208,7 @@ export class RedisState {
     const { client, cipher, tokenKeys } = this.#deps;
     await checkFormat(client, identity, this.#isChecked);
     const missing = await checkTokenKeys(client, cipher.ring);
-    // Only the first check searches for data that needs a missing key, because the search is slow.
+    // Only the first check searches for data that needs a key that `TOKEN_KEYS` lacks, because the search is slow.
     if (!this.#isChecked) await tokenKeys.requireUnneeded(missing);
     this.#isChecked = true;
   }
@@ -292,8 +293,8 @@ function requireLayout(format: string): void {
 }
 
 /**
- * Matches the keys of environments. Such a key contains the number of the environment. In earlier layouts, such a key
- * begins with `ug:env:`.
+ * Matches the Redis keys of environments. Such a key contains the number of the environment. In earlier layouts, such a
+ * key begins with `ug:env:`.
  */
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 

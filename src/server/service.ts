@@ -78,7 +78,8 @@ export class Service {
   }
 
   async #useTokens({ apiTokens, adminTokens }: Config): Promise<void> {
-    // If the last key of TOKEN_KEYS changes, the ids of tokens without a name change (docs/operations/rotate-keys.md).
+    // If the last key of TOKEN_KEYS changes, each token that has no name gets a new id. See
+    // docs/operations/rotate-keys.md.
     const { secret } = this.#parts.cipher.ring.at(-1) as RingKey;
     const key = deriveKey(secret, "id of a static API token");
     const bound = [...apiTokens, ...this.#development.apiTokens].map((setting) => this.#boundToken(setting, key));
