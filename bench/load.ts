@@ -33,7 +33,7 @@ export type LogRow = readonly [began: number, status: number, took: number];
 
 const run = promisify(execFile);
 
-/** Arguments of h2load for 64 calls in flight. `-c` is the number of connections, `-m` the number of calls on each. */
+/** Arguments of h2load for 64 calls in flight. `-c`: number of connections. `-m`: number of calls per connection. */
 const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 
 /**

@@ -37,7 +37,7 @@ if (events.length === 0) {
 // the same time stay in the reversed order.
 events.reverse().sort((one, other) => Date.parse(one.createTime) - Date.parse(other.createTime));
 
-/** Returns a map from each id in `field` to the methods of its events, the oldest first. */
+/** Maps each id to the methods of the events whose `field` contains this id. The oldest method is first. */
 function methodsBy(field) {
   const found = new Map();
   for (const event of events) {

@@ -3,7 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 
-/** The file that is not checked, because it quotes the MIT licence. */
+/** This script does not check this file, because the file quotes the MIT licence. */
 const QUOTES = "scripts/licenses.js";
 
 const EXTENSIONS = /\.(?:[jt]sx?|mjs|py|go|lua|proto|md|ya?ml|sh|css|html|conf|service)$/;

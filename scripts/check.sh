@@ -24,8 +24,9 @@ for house in . packages/transport/test; do
   buf lint
   popd >/dev/null
 done
-# npm does not install the generators of the clients, so the gate cannot generate the code again. Instead, it checks
-# that the sources have not changed since the last generation. A test of `npm run test:all` runs the generators.
+# npm does not install the code generators of the Python and Go clients, so the gate cannot generate this code again.
+# Instead, the gate checks that the sources have not changed since the last generation. A test of `npm run test:all`
+# runs the generators.
 if ! changed=$(cat packages/client-*/generated-from.sha256 | sha256sum --check --quiet 2>&1); then
   echo "$changed" >&2
   echo "the code of the clients is out of date: run 'npm run generate:clients' and commit the changed files" >&2

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
 
-# The tests of the Python client use this environment as well.
+# The tests of the Python client use the same virtual environment.
 python=node_modules/.cache/client-python
 bash scripts/python-environment.sh "$python" packages/client-python/requirements.txt
 PATH="$PWD/$python/bin:$PATH" buf generate --template packages/client-python/buf.gen.yaml

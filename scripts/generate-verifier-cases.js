@@ -33,7 +33,7 @@ const RSA_KID = "a-key-of-RSA-for-tests";
 const keys = { [KID]: testKey(KID), [OTHER_KID]: testKey(OTHER_KID) };
 const rsa = { kty: "RSA", n: "y".repeat(342), e: "AQAB", kid: RSA_KID, use: "sig", alg: "RS256" };
 
-/** The existing signatures, by the signed data. */
+/** Maps signed data to the existing signature of the data. */
 const known = new Map();
 try {
   for (const { session } of JSON.parse(readFileSync(FILE, "utf8")).cases) {
@@ -60,7 +60,7 @@ const withHeader = (text) => signed(base64url(text), base64url(JSON.stringify(CL
 const withHeaders = (more) => withHeader(JSON.stringify({ ...HEADER, ...more }));
 const withPayload = (text) => signed(base64url(JSON.stringify(HEADER)), base64url(text));
 const withClaims = (more) => withPayload(JSON.stringify({ ...CLAIMS, ...more }));
-/** Returns a session whose claim `name` has the JSON `text`. The function does not parse or format `text`. */
+/** Returns a session. The value of the claim `name` is `text`, which is JSON. Does not parse or format `text`. */
 const withClaim = (name, text) =>
   withPayload(JSON.stringify({ ...CLAIMS, [name]: "HERE" }).replace('"HERE"', () => text));
 

@@ -23,7 +23,7 @@ const MIT_PERMISSION = /Permission is hereby granted.*/s;
  * @throws if a package has no licence
  */
 export async function licensesOf(root, maps, copied = []) {
-  /** The names of the packages by licence text. */
+  /** Maps a licence text to the names of the packages with this text. */
   const namesOf = new Map([[(await readFile(`${root}/LICENSE`, "utf8")).trim(), ["user-group-service"]]]);
   for (const [folder, sources] of [...sourcesOf(maps)].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const { name, text } = await licenseOf(folder, sources);

@@ -12,7 +12,7 @@ import { type Seeded, seed } from "./seed.ts";
 export interface Plan {
   /** Servers to compare. The servers take turns. */
   readonly rows: readonly Row[];
-  /** Runtimes of the rows. The list must include `node`. */
+  /** Runtimes of the servers in `rows`. The list must include `node`. */
   readonly runtimes: readonly RuntimeInfo[];
   readonly calls: readonly CallKey[];
   /**

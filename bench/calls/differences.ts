@@ -54,7 +54,7 @@ function differenceOf({ median, low, high }: Summary, chance: Summary | undefine
   return median < 1 && high < chance.low ? "less" : "chance";
 }
 
-/** Returns a ratio for each round. The ratio is the CPU per call of the row, divided by that of the first row. */
+/** Returns the ratio of each round: the CPU per call of the row, divided by the CPU per call of the first row. */
 function roundRatios(results: Results, row: string, call: string): number[] {
   const turns = turnsOf(results, row, call);
   const base = turnsOf(results, "service", call);

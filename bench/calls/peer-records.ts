@@ -24,7 +24,7 @@ export function peerSettings(storage: TokenStorage): { readonly [name: string]: 
  * fields as the records of the service, and a similar size. The encryption is AES-256-GCM with a key of the
  * environment. The additional data is the environment and the digest of the token.
  *
- * @param group the group in the answer of the service, in Connect JSON
+ * @param group the group as Connect JSON, from an answer of the service
  */
 export async function writePeerRecords(redisUrl: string, group: Answer): Promise<void> {
   const token = String(group["token"]);

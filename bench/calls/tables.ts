@@ -41,7 +41,7 @@ export function summary({ rows, results }: Measured): string {
 
 /**
  * Returns one table per call, with a row for every server. The ratios in a row compare this service with the server of
- * the row. Turn N of the service is compared with turn N of the server.
+ * the row. A ratio compares turn N of this service with turn N of that server.
  */
 export function comparison(measured: Measured): string {
   const sections = titles(measured.results).map(([call, title]) => `## ${title}\n\n${tableOf(measured, call)}`);

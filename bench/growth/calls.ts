@@ -17,7 +17,8 @@ export interface CallPlan {
   readonly kind: Kind;
   readonly groups: number;
   /**
-   * Number of calls of each kind in a run. The first run makes one call at a time, the second has 64 calls in flight.
+   * Number of calls of each kind in a run. The first run makes one call at a time. The second run keeps 64 calls in
+   * flight.
    */
   readonly calls: number;
 }

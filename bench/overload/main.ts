@@ -15,7 +15,8 @@ import { slowShard, TENANT_TOKENS } from "./slow-shard.ts";
 const GROUPS = Array.from({ length: 300 }, (_, i) => `group-${i}`);
 const FLOODS: Floods = { rates: [1, 2, 4], inFlight: [5000, 20_000] };
 /**
- * The options of V8 that `npm start` and `npm run start:deno` set. Node reads the first variable, and Deno the second.
+ * The options of V8 that `npm start` and `npm run start:deno` set. Node reads the first variable, and Deno reads the
+ * second variable.
  */
 const V8_OPTIONS = { NODE_OPTIONS: "--max-semi-space-size=32", DENO_V8_FLAGS: "--heap-growing-percent=50" };
 const QUICK_FLOODS: Floods = { rates: [2], inFlight: [20_000] };

@@ -44,8 +44,8 @@ export interface OtherCaller {
   observed(): Promise<Observed>;
   /**
    * Returns the number of completed calls since the start of the worker, by duration in the worker. Counts all
-   * GetUserGroup calls over the protocol of the observed caller. There is one element for each bucket
-   * of `DURATION_BUCKETS`. One more element counts the calls that took longer than the last bound.
+   * GetUserGroup calls over the protocol of the observed caller. The result has one element for each bucket of
+   * `DURATION_BUCKETS`. One more element counts the calls that took longer than the last bound.
    */
   completed(): Promise<number[]>;
   stop(): Promise<unknown>;

@@ -17,7 +17,8 @@ const TENANTS = Array.from({ length: 12 }, (_, i) => ({
 export const TENANT_TOKENS = TENANTS.map(({ environment, token }) => `${environment}/Customer=${token}`);
 
 /**
- * Measures reads in two environments at the same time. One environment is on a slow shard, the other on a normal shard.
+ * Measures reads in two environments at the same time. One environment is on a slow shard, and the other environment is
+ * on a normal shard.
  *
  * @param perSecond rate of the load on each of the two environments
  */

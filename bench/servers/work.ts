@@ -67,7 +67,7 @@ export async function openWork(): Promise<Work> {
  * Returns a function that decrypts a stored token. The algorithm is AES-256-GCM. The key is derived from the secret and
  * the environment. The additional data is the environment and the digest of the token.
  *
- * @param secret in base64. Undefined if tokens are stored in clear text
+ * @param secret the secret in base64. Undefined if tokens are stored in clear text
  */
 function tokenReader(secret: string | undefined, environment: string): (stored: string, digest: string) => string {
   if (secret === undefined) return (stored) => stored;

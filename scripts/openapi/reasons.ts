@@ -2,7 +2,7 @@ import type { DescMethod } from "@bufbuild/protobuf";
 
 /** The properties of an operation that determine the errors of the operation. */
 export interface Calling {
-  /** The RPC, or the RPC that a REST path calls. */
+  /** The RPC of the operation. If the operation is a REST path, this is the RPC that the path calls. */
   readonly method: DescMethod;
   readonly access: string;
   readonly isRest: boolean;

@@ -152,7 +152,7 @@ function partKeywords(rules: FieldRules, where: string): JsonSchema {
   return rules.type.case === "string" ? textKeywords(rules.type.value, where) : {};
 }
 
-/** Both JSON schema and protovalidate count characters as code points, so the keywords have the limits of the rules. */
+/** JSON schema and protovalidate both count code points, so the keywords have the same limits as the rules. */
 function textKeywords(rules: StringRules, where: string): JsonSchema {
   const { field } = StringRulesSchema;
   requireOnly(rules, StringRulesSchema, { where, known: ["minLen", "maxLen", "pattern"] });
@@ -184,7 +184,7 @@ export function allows({ fieldKind }: DescField, { field: rules }: Rules): boole
   }
 }
 
-/** @throws Error if a rule is set that is not in `known`, because this rule would be missing in the document */
+/** @throws Error if `rules` sets a rule that is not in `known`. The document would not contain such a rule */
 function requireOnly(
   rules: Message,
   desc: DescMessage,

@@ -171,7 +171,7 @@ describe("variables that are not settings", () => {
   });
 });
 
-/** Further settings that a setting requires. */
+/** Maps a setting to the other settings that this setting requires. */
 const BESIDE: { readonly [name in Setting]?: Environ } = {
   REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
   REDIS_CA_FILE: { REDIS_URL: "rediss-cluster://h", TOKEN_KEYS: `k:${KEY}` },

@@ -45,7 +45,7 @@ export class FileReader {
     this.#readMs = readMs;
   }
 
-  /** Reads files, given as pairs of name and path. Call this method again only after the previous call has resolved. */
+  /** Reads files. Each file is a pair of name and path. Do not call this method again before the call has resolved. */
   async readAll<Name>(files: Iterable<readonly [Name, string]>): Promise<Map<Name, FileContent>> {
     const contents = new Map<Name, FileContent>();
     for (const [name, path] of files) contents.set(name, await this.#contentOf(path));

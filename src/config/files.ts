@@ -12,8 +12,8 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
 
 export interface FilesListener {
   /**
-   * Applies the new contents. If this function rejects, the old contents stay in use. `SettingFiles` then calls it
-   * again with growing delays, until a call succeeds or the files change.
+   * Applies the new contents. If this function rejects, the old contents stay in use. `SettingFiles` then calls
+   * this function again with growing delays, until a call succeeds or the files change.
    */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
   /**

@@ -251,7 +251,7 @@ function register(
   registry.registerMetric({ name, get: async () => ({ aggregator: "sum", ...metric, values: await read() }) } as never);
 }
 
-/** Metrics of calls. Their names are those that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). */
+/** Metrics of calls. gRPC servers use the same metric names (github.com/grpc-ecosystem/go-grpc-prometheus). */
 class CallMetrics {
   readonly #seconds: ArrayHistogram;
   readonly #series = new Map<DescMethod | undefined, Map<string, CallSeries>>();

@@ -40,8 +40,8 @@ interface IssuedDeps extends GroupDeps {
 }
 
 /**
- * Opens the stores, the viewer sessions and the API tokens of AdminService. If the service uses Redis, subscribes to
- * the revocations and signing-key changes of other workers.
+ * Opens the stores, the viewer sessions, and the API tokens that AdminService creates. If the service uses Redis,
+ * subscribes to the revocations and signing-key changes of other workers.
  */
 export function openIssuedTokens(
   config: Config,

@@ -152,7 +152,8 @@ export async function open(config: Config, { log, lifecycle }: { readonly log: L
   const { client, identity, opened } = await openStore(config, { logger, metrics, onReady });
   lifecycle.onClose("store", () => client.close());
   const audit = openAudit(config, { logger, metrics });
-  // If `TOKEN_KEYS` is not set, use a random key. The embedded store loses its data and the key when the process exits.
+  // If `TOKEN_KEYS` is not set, a random key is enough, because the embedded store loses its data when the process
+  // exits.
   const embedded: RingKey = { id: "embedded", secret: randomBytes(32) };
   const cipher = new TokenCipher(config.tokenKeys.length > 0 ? config.tokenKeys : [embedded]);
   const { stores, sessions, signingKeys, issued } = openIssuedTokens(config, {

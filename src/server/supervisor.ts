@@ -19,7 +19,7 @@ import { answerData, type Notice, requestData, type WorkerStart, WorkersFailed, 
  */
 const RESTART_DELAY_MS = 1000;
 
-/** If a worker still runs this many milliseconds after the shutdown timeout, the supervisor kills the worker. */
+/** The supervisor kills a worker that still runs this many milliseconds after SHUTDOWN_DELAY and SHUTDOWN_TIMEOUT. */
 const EXIT_SLACK_MS = 2000;
 
 const METRICS_TIMEOUT_MS = 5000;

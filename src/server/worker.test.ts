@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import { expect, it } from "vitest";
 import { answerData, type Channel, type DataMessage, requestData } from "./worker.ts";
 
-/** @param error if given, every `send` fails with this error */
+/** @param error the error of every `send`. If it is undefined, `send` succeeds */
 function channel(error?: Error): [near: Channel & EventEmitter, far: Channel & EventEmitter] {
   const ends = [new EventEmitter(), new EventEmitter()] as const;
   const sendTo =

@@ -1,6 +1,6 @@
-// Package main contains Go servers that do the same work as the service for a
-// Get. The first argument selects the server: "grpc" (grpc-go), "connect"
-// (connect-go) or "rest" (net/http).
+// Package main contains Go servers that answer a Get. To answer a Get, they do
+// the same work as the service. The first argument selects the server: "grpc"
+// (grpc-go), "connect" (connect-go) or "rest" (net/http).
 package main
 
 import (

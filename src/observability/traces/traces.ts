@@ -66,7 +66,7 @@ class SpanRate {
   #left: number;
   #since = performance.now();
 
-  /** @param perSecond the maximum number of spans per second, and the maximum number of spans in a burst */
+  /** @param perSecond the maximum number of spans per second. A burst also has at most this number of spans */
   constructor(perSecond: number) {
     this.#perSecond = perSecond;
     this.#left = perSecond;
