@@ -188,7 +188,7 @@ interface RedisFields extends Partial<Omit<RedisTarget, "hosts" | "secrets"> & R
   readonly hosts?: readonly (readonly [host: string, port: number])[];
 }
 
-/** Returns the `redis` that the test expects. Default: the result for the REDIS_URL `redis://h` without secrets. */
+/** Returns the expected `redis`. Each missing field gets its value for the REDIS_URL `redis://h`, without secrets. */
 function redis({ hosts = [["h", 6379]], password, sentinelPassword, ca, ...others }: RedisFields): RedisTarget {
   return {
     topology: "node",

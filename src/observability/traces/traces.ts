@@ -197,7 +197,8 @@ export class CallTrace {
 
   /** Adds a span for a round trip that has just ended. The span contains no data of the request or response. */
   readonly roundTrip = ({ operation, seconds, failed }: TracedRoundTrip): void => {
-    // After the deadline, the span of the call has ended, but the code of the call may still run. Then add nothing.
+    // After the deadline, the span of the call has ended, but the code of the call may still run. In this case,
+    // add no span.
     if (!this.#span.isRecording() || ++this.#roundTrips > MAX_ROUND_TRIPS || !this.#mayAdd()) return;
     const end = this.#clockOffset + performance.now();
     const attributes = { "db.system.name": "redis", "db.operation.name": operation };
