@@ -9,7 +9,7 @@ import { type BenchServer, startServer } from "./servers.ts";
 export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 
 /**
- * Settings of the service with a long timeout for Redis. Peers have no timeout for Redis. If the timeout were short,
+ * Settings that give the service a long timeout for Redis. Peers have no timeout for Redis. If the timeout were short,
  * only the service would fail on a busy machine.
  */
 export const PATIENT = { REDIS_TIMEOUT: "10s" };

@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import type { Answer } from "../calls.ts";
 import { API_TOKEN } from "../stage.ts";
 
-/** How the records contain user group tokens: encrypted, or in clear text. */
+/** The form of the user group tokens in the records: encrypted, or in clear text. */
 export type TokenStorage = "encrypted" | "plain";
 
 const ENVIRONMENT = "bench/Customer";

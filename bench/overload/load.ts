@@ -64,8 +64,8 @@ const HTTP1_CONNECTIONS = 4000;
 export const PEAK: Load = { title: "peak: 80 in flight", connections: CONNECTIONS, streams: 1 };
 
 /**
- * HTTP statuses of refused calls: the API token is unknown, the caller exceeds its rate limit, or the worker is
- * overloaded.
+ * HTTP statuses of refused calls. 401: the API token is unknown. 429: the caller exceeds its rate limit. 503: the
+ * worker is overloaded.
  */
 const REFUSALS = [401, 429, 503];
 

@@ -12,8 +12,8 @@ import { Lifecycle } from "../../src/server/lifecycle.ts";
 import { open } from "../../src/server/run.ts";
 
 /**
- * The service with the adapter of Connect in place of our transport. The routes, the interceptors and the store are the
- * same, but connectNodeAdapter handles every request. HTTP/1.1 and HTTP/2 have different ports.
+ * Runs the service with the adapter of Connect instead of our transport. The routes, the interceptors and the store are
+ * the same, but connectNodeAdapter handles every request. HTTP/1.1 and HTTP/2 have different ports.
  */
 const config = await loadConfig(process.env);
 const { app, service: opened } = await open(config, {

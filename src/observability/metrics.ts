@@ -194,7 +194,7 @@ export class Metrics {
   }
 }
 
-/** The name of the gRPC code of success. */
+/** The name of the gRPC code for success. */
 export const CODE_OK = "OK";
 
 const UNCOMMON: ReadonlySet<unknown> = new Set(["Unknown", "FailedPrecondition", "OutOfRange"]);

@@ -23,8 +23,8 @@ interface GaugeSources {
 }
 
 /**
- * How long the memory usage of Redis is cached, in milliseconds. Clients may read the metrics often, and the Redis
- * command INFO is expensive.
+ * The time for which the memory usage of Redis is cached, in milliseconds. Clients may read the metrics often, and the
+ * Redis command INFO is expensive.
  */
 const MEMORY_KEPT_MS = 5000;
 

@@ -130,7 +130,7 @@ export function openStores(
 /** The minimum time between two warnings about removed audit events of the same environment, in milliseconds. */
 const DROPPED_INTERVAL_MS = HOUR_MS;
 
-/** Creates the audit trail. If the limit AUDIT_MAX_EVENTS removes events, counts these events and logs a warning. */
+/** Creates the audit trail. If AUDIT_MAX_EVENTS is exceeded, counts the removed events and logs a warning. */
 export function openAudit(
   { auditRetentionMs, auditMaxEvents }: Config,
   { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,

@@ -28,8 +28,8 @@ const PUT_OFF_MS = 5;
 const CHECK_MS = { least: 1000, most: 60_000 };
 
 /**
- * The interval at which the process checks the identity of the data in Redis, in milliseconds. A check of each new
- * connection is not enough, because Redis can lose its data while the connections stay open.
+ * The interval at which the process checks the identity of the data in Redis (see `StoreIdentity`), in milliseconds. A
+ * check of each new connection is not enough, because Redis can lose its data while the connections stay open.
  */
 const IDENTITY_MS = 1000;
 
@@ -48,10 +48,10 @@ interface RedisStateDeps {
 }
 
 /**
- * Checks and restores the data that this process needs in Redis: the layout number, the check values of `TOKEN_KEYS`,
- * and the environments of `API_TOKENS`. If a shard is down, the process starts anyway, and checks the data of this
- * shard when the shard answers. If Redis loses the data, the process writes the data again. So the service still
- * detects wrong keys after the loss, and an environment keeps its number.
+ * Checks and restores the data that this process needs in Redis: the layout number, the values that the service uses to
+ * detect wrong `TOKEN_KEYS`, and the environments of `API_TOKENS`. If a shard is down, the process starts anyway, and
+ * checks the data of this shard when the shard answers. If Redis loses the data, the process writes the data again. So
+ * the service still detects wrong keys after the loss, and an environment keeps its number.
  */
 export class RedisState {
   readonly #deps: RedisStateDeps;

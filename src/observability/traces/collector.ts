@@ -7,7 +7,7 @@ import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/s
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 
 /**
- * Called for lost spans.
+ * Called when spans are lost.
  *
  * @param cause `rate`: the spans exceed the rate limit; `queue`: the queue is full or closed; `export`: the collector
  *   did not accept the spans
