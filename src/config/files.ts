@@ -12,8 +12,8 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
 
 export interface FilesListener {
   /**
-   * Applies the new contents. If this function rejects, the old contents stay in use. `SettingFiles` then calls
-   * this function again with growing delays, until a call succeeds or the files change.
+   * Applies the new contents. If this function rejects, the old contents stay in use. `SettingFiles` then calls this
+   * function again with growing delays, until a call succeeds or the files change.
    */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
   /**
@@ -25,8 +25,8 @@ export interface FilesListener {
 }
 
 /**
- * If the service has rejected the contents of files, it tries the same contents again after it has read the files at
- * most this number of times. The attempts are rare, because an attempt may be expensive for Redis.
+ * If the service has rejected the contents of files, it tries the same contents again. Between two attempts, it reads
+ * the files at most this number of times. The attempts are rare, because an attempt may be expensive for Redis.
  */
 const MAX_WAIT = 30;
 

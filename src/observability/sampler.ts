@@ -15,7 +15,9 @@ import {
 /** The maximum number of environments that are counted separately in an interval. All others share one count. */
 const MAX_COUNTED = 1000;
 
-/** The delay from the end of an interval to its sample, in milliseconds. Without the delay, timers may fire early. */
+/**
+ * The delay from the end of an interval to its sample, in milliseconds. Timers may fire early, so a delay is necessary.
+ */
 const DELAY_MS = 50;
 
 /**

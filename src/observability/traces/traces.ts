@@ -170,7 +170,7 @@ export class CallTrace {
   readonly #mayAdd: () => boolean;
   readonly #isGrpc: boolean;
   readonly #context: Context;
-  /** `Date.now() - performance.now()` at the start of the call. Never updated, so a clock change affects no span. */
+  /** `Date.now() - performance.now()` at the start of the call. It never changes, so a clock change affects no span. */
   readonly #clockOffset = Date.now() - performance.now();
   #roundTrips = 0;
 
@@ -197,8 +197,8 @@ export class CallTrace {
 
   /** Adds a span for a round trip that has just ended. The span contains no data of the request or response. */
   readonly roundTrip = ({ operation, seconds, failed }: TracedRoundTrip): void => {
-    // After the deadline, the span of the call has ended, but the code of the call may still run. In this case,
-    // add no span.
+    // After the deadline, the span of the call has ended, but the code of the call may still run. In this case, add
+    // no span.
     if (!this.#span.isRecording() || ++this.#roundTrips > MAX_ROUND_TRIPS || !this.#mayAdd()) return;
     const end = this.#clockOffset + performance.now();
     const attributes = { "db.system.name": "redis", "db.operation.name": operation };
