@@ -18,8 +18,8 @@ export interface Certificates {
   readonly server: Certificate;
   readonly client: Certificate;
   /**
-   * A client certificate that another CA has signed. The subject of the certificate is the subject of `client`, and the
-   * subject of the other CA is the subject of `ca`.
+   * A client certificate that another CA has signed. The certificate has the same subject as `client`, and the other CA
+   * has the same subject as `ca`.
    */
   readonly untrusted: Certificate;
 }

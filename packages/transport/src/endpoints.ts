@@ -21,7 +21,10 @@ export interface EndpointMethod {
    * requests need no authorization.
    */
   readonly rpc?: DescMethodUnary;
-  /** The maximum size of the body in bytes, before and after decompression. If omitted, the body is not read. */
+  /**
+   * The maximum size of the body in bytes. The limit applies to the compressed body and to the decompressed body. If
+   * omitted, the body is not read.
+   */
   readonly maxBytes?: number;
   /** The transport compresses response bodies of at least this size, in bytes. Default: no response is compressed. */
   readonly compressMinBytes?: number;
@@ -55,7 +58,7 @@ export function readEndpoint(serve: (request: HttpRequest) => Promise<HttpRespon
   };
 }
 
-/** Returns whether `If-None-Match` contains the entity tag or `*`. If so, respond with 304 (RFC 9110, 13.1.2). */
+/** Returns whether `If-None-Match` contains the entity tag or `*`. If it does, respond with 304 (RFC 9110, 13.1.2). */
 export function isKnown(etag: string, request: HeaderRecord): boolean {
   const known = headerValue(request, "if-none-match")?.split(",") ?? [];
   return known.some((each) => ["*", etag, `W/${etag}`].includes(each.trim()));
@@ -117,7 +120,7 @@ const NO_CALL: EndpointCall = {
   invoke: async () => {
     throw new TypeError("the endpoint has no RPC");
   },
-  // In Node, the first use of `Headers` loads undici, which takes 10 % of the CPU time of a start.
+  // In Node, the first use of `Headers` loads undici, which takes 10 % of the CPU time in which a server starts.
   get responseHeader() {
     return new Headers();
   },

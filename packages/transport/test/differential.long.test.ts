@@ -174,7 +174,7 @@ describe.each(FORMS)("the port, called by $name,", (form) => {
 
   it("handles deadlines like Connect's adapter", async () => {
     const name = form.protocol.startsWith("grpc") ? "grpc-timeout" : "connect-timeout-ms";
-    // No deadline exceeds 596 hours, because the timer of Connect's adapter cannot wait longer.
+    // No valid deadline exceeds 596 hours, because the timer of Connect's adapter cannot wait longer.
     const grpcTimes = "1H 60M 1000S 500H 10S 10000m 9000000u 0S 1n 1s -1S 123456789S 1.5S S".split(" ");
     const times = "1000 3600000 3600001 0 2000000000 10000000000 -1 1.5 1e3 abc".split(" ");
     for (const time of [...grpcTimes, "1 S", ...times, "", "5000, 6000"]) await send({ headers: [[name, time]] });

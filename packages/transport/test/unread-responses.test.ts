@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("a port on %s", (runtime) => {
     let read = 0;
     slow.pause();
     const held: ClientHttp2Stream[] = [];
-    // The responses have 80 MB on Node, and 20 MB on Deno.
+    // All these responses together have 80 MB on Node, and 20 MB on Deno.
     const count = runtime === "node" ? 40 : 10;
     for (let i = 0; i < count && !session.closed; i++) held.push(await getUnread(session, NON_READER, 2_000_000));
     await waitFor("the server resets a stream of the non-reading client", () => held.some(({ closed }) => closed));

@@ -70,7 +70,7 @@ const WARM_UP_CALLS = 60;
 
 const BYSTANDER_PAUSE_MS = 200;
 
-/** Runtimes to attack, with and without TLS. A short run attacks only Node without TLS and Deno with TLS. */
+/** The attacked runtimes, with and without TLS. A short run attacks only Node without TLS and Deno with TLS. */
 const ATTACKED = inject("isShort") ? PLACES.filter(({ runtime, tls }) => tls === (runtime === "deno")) : PLACES;
 
 /**

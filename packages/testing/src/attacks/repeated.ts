@@ -39,8 +39,8 @@ export function asking(
 }
 
 /**
- * Sends the same request over HTTP/1.1, as often as `times`. Opens a new connection for each request, and waits for the
- * response before the next request.
+ * Sends the same request over HTTP/1.1, `times` times. Opens a new connection for each request. Waits for each response
+ * before it sends the next request.
  */
 export async function repeat(target: Target, times: number, request: string, body: Buffer): Promise<number> {
   for (let i = 0; i < times; i++) {

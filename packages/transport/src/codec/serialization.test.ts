@@ -46,7 +46,7 @@ const bytes = fc.oneof(
     .map(({ chosen, ...init }) =>
       toBinary(PlainSchema, create(PlainSchema, { ...init, choice: { case: "chosenText", value: chosen } } as never)),
     ),
-  // A tag, a length, and content whose length may differ from the declared length.
+  // Each field consists of a tag, a length, and content. The content may have another length than declared.
   fc
     .array(fc.tuple(fc.integer({ min: 0, max: 130 }), fc.integer({ min: 0, max: 4 }), fc.uint8Array({ maxLength: 4 })))
     .map((parts) => new Uint8Array(parts.flatMap(([tag, length, content]) => [tag, length, ...content]))),
@@ -61,7 +61,7 @@ const bytes = fc.oneof(
 );
 
 /**
- * Requires that a decoder returns the same message as protobuf-es or returns undefined. Returns the number of decoded
+ * Requires that a decoder returns either undefined or the same message as protobuf-es. Returns the number of decoded
  * messages.
  */
 function compare<T>(

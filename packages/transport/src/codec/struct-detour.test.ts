@@ -51,7 +51,7 @@ describe("decoding Struct fields as messages", () => {
     let failed = 0;
     const anyBytes = fc.oneof(
       { weight: 9, arbitrary: wire },
-      // Truncated messages, and messages with one changed byte.
+      // Change one byte of a message. Before that, truncate most messages.
       fc.tuple(wire, fc.nat(), fc.nat(255)).map(([bytes, at, value]) => {
         const changed = bytes.slice(0, Math.max(1, at % (bytes.byteLength + 8)));
         if (changed.byteLength > 0) changed[at % changed.byteLength] = value;

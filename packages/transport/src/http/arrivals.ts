@@ -18,12 +18,13 @@ interface ArrivalOptions {
 
 /**
  * Serves new connections over several turns of the event loop. The first bytes of an HTTP/2 connection may contain 100
- * requests, which take about 2 ms. If one turn served 80 HTTP/2 connections, the calls of other clients would wait 200
+ * requests, which take about 2 ms. If one turn served 100 HTTP/2 connections, the calls of other clients would wait 200
  * ms.
  *
- * Clients are served one after the other, because a client can open thousands of connections. Node 20 accepts only one
- * connection in each turn, so long turns would delay the acceptance of other clients. While connections arrive, the
- * server therefore serves only one HTTP/1.1 connection in each turn, or one HTTP/2 connection in 16 turns.
+ * A client can open thousands of connections, so the server serves one connection of each client in rotation. Node 20
+ * accepts only one connection in each turn, so long turns would delay the connections of other clients. While
+ * connections arrive, the server therefore serves only one HTTP/1.1 connection in each turn, or one HTTP/2 connection
+ * in 16 turns.
  */
 export class Arrivals {
   /** The waiting connections by client. The first client in the map is served next. */

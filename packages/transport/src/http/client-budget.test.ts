@@ -143,8 +143,8 @@ describe("ClientBudget", () => {
     for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");
     const before = process.cpuUsage();
     let admitted = 0;
-    // Each client has one resource. With a resource, a newcomer would have as many as the other clients, so the
-    // newcomer is refused.
+    // Each client has one resource. A newcomer would also have one resource, so it would be one of the largest clients.
+    // The budget therefore refuses the newcomer.
     for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;
     expect([admitted, evicted]).toEqual([0, []]);
     // This time limit need not be tight: if each charge searched all clients, the test would take minutes.

@@ -7,9 +7,9 @@ export type EvictionReason = "timeout" | "over-budget";
 
 /** A resource that a client holds: an arriving body, an unread response, a stream or a connection. */
 export interface Resource {
-  /** Closes or ends the resource. The budget has already released the charge of the resource. */
+  /** Closes or ends the resource. The budget releases the charge of the resource before it calls this method. */
   evict(reason: EvictionReason): void;
-  /** Returns whether an eviction would interrupt no work. Idle resources are evicted first. Default: false. */
+  /** Returns whether the resource does no work at present. Idle resources are evicted first. Default: false. */
   isIdle?(): boolean;
   /**
    * Returns whether the resource has finished. If so, the budget releases the charge and does not call `evict`.
@@ -63,17 +63,17 @@ const SEARCHED = 32;
  * A budget that all clients share. Each client is charged for its resources. The largest client is the client with the
  * most units.
  *
- * If a charge would exceed the budget, the largest client loses an idle resource. If it has no idle resource, it loses
- * its oldest resource. If the charge would make its own client one of the largest clients, only this client may lose an
- * idle resource. If this client has no idle resource, the charge is refused. Larger clients therefore never cause the
- * refusal of a smaller client.
+ * If the budget has no room for a new charge, and the charged client would remain smaller than the largest client, then
+ * the largest client loses an idle resource or, if it has none, its oldest resource. If the charged client would become
+ * one of the largest clients, it loses one of its own idle resources. If it has none, the charge is refused. A client
+ * is therefore never refused because of the resources of a larger client.
  */
 export class ClientBudget {
   readonly #max: number;
   readonly #clients = new Map<string | undefined, Client>();
   /** All clients except proxies, by their number of units. A proxy never loses a resource to other clients. */
   readonly #byUnits = new Map<number, Set<Client>>();
-  /** An upper bound of the units of any client. `#largest` lowers this bound. */
+  /** No client has more units than this number. `#largest` lowers this number. */
   #mostUnits = 0;
   #total = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -150,8 +150,8 @@ export class ClientBudget {
   }
 
   /**
-   * Returns a client with the most units. Takes constant time on average, because each step reverses an increase of
-   * `#mostUnits` by `#addTo`.
+   * Returns a client with the most units. Takes constant time on average, because each step of the loop reverses an
+   * increase of `#mostUnits` by `#addTo`.
    */
   #largest(): Client | undefined {
     while (this.#mostUnits > 0) {

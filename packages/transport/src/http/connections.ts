@@ -20,7 +20,7 @@ const CHECK_MS = 50;
 class Connection implements Resource {
   /** The accepted TCP socket. If the connection uses TLS, the TLS socket is a different object. */
   readonly socket: Socket;
-  /** Undefined for HTTP/2, and until the protocol is detected. */
+  /** Undefined if the connection uses HTTP/2, and as long as its protocol is not known. */
   http1: Http1Connection | undefined;
   http2: Http2Connection | undefined;
   #bytesRead = -1;
@@ -57,7 +57,7 @@ class Connection implements Resource {
     setTimeout(() => http2.end(), LAST_CALLS_MS).unref();
   }
 
-  /** Closes the connection after its calls in flight. An idle HTTP/1.1 connection closes after one more call. */
+  /** Closes the connection when its calls in flight end. An idle HTTP/1.1 connection closes after one more call. */
   announceEnd(): void {
     this.http2?.session.close();
     this.http1?.closeAfterNext();
@@ -80,7 +80,7 @@ export class Connections {
     this.#clientOf = clientOf;
   }
 
-  /** Registers a connection. If the budget has no room, closes the connection unread and returns false. */
+  /** Registers a connection. If the budget has no room, closes the connection, reads no data, and returns false. */
   accept(socket: Socket): boolean {
     socket.on("error", () => {});
     const connection = new Connection(socket);
@@ -109,11 +109,11 @@ export class Connections {
   }
 
   /**
-   * Closes every connection, but loses no request in transit. Announces the end to HTTP/2 clients by GOAWAY, and to
-   * HTTP/1.1 clients by `Connection: close` in the next response.
+   * Closes every connection, but loses no request in transit. Before it closes a connection, the server announces this
+   * to an HTTP/2 client by GOAWAY, and to an HTTP/1.1 client by `Connection: close` in the next response.
    *
-   * @param quietMs if no data arrives on an HTTP/1.1 connection for this time, in milliseconds, the connection is
-   * closed even if no response has announced the end. Default: `IDLE_MS`
+   * @param quietMs the time in milliseconds after which a silent HTTP/1.1 connection is closed without announcement. A
+   * silent connection has no request in flight and receives no data. Default: `IDLE_MS`
    * @returns a function that stops checking for silent connections; call it when all connections are closed
    */
   drain(quietMs = IDLE_MS): () => void {
@@ -208,8 +208,8 @@ export class Http1Connection {
       const pipelined = this.#pipelined;
       if (this.#isOver) return 0;
       const [latest, [req]] = [this.#latest, incoming];
-      // The response to a refused request stays `#latest` until the body of the request has arrived. Only then does the
-      // parser pass on the next request.
+      // The response to a refused request stays `#latest` until the body of the request has arrived. The parser passes
+      // on the next request after that.
       if (latest?.writableFinished !== false && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
       // A request with `Upgrade`, or a CONNECT, cannot wait, because node:http must receive it immediately.
       if (this.#isClosing || req.upgrade) {
@@ -245,8 +245,9 @@ export class Http1Connection {
   };
 
   /**
-   * Returns whether to serve a request. A request with `Upgrade` closes the connection, because the parser drops the
-   * rest of the packet. The client repeats unanswered requests on a new connection (RFC 9112, 9.3.2).
+   * Returns whether the server must answer a request. After a request with `Upgrade`, the connection closes, because
+   * the parser drops the rest of the packet. The client repeats unanswered requests on a new connection (RFC 9112,
+   * 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
@@ -277,13 +278,13 @@ export class Http1Connection {
   closeAfterNext(): void {
     this.#isClosing = true;
     // If the headers of the latest response are already sent, they do not contain `Connection: close`. In this case,
-    // the next request closes the connection.
+    // the connection closes after the next request.
     if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
   /** Answers the requests before a CONNECT, then closes the connection. The CONNECT receives no response. */
   refuseTunnel(): void {
-    // The last pipelined request closes the connection.
+    // The connection closes after the last pipelined request.
     if (this.#pipelined.length > 0) return;
     if (this.#latest) this.closeAfter(this.#latest);
     else endSocket(this.#socket);
@@ -308,7 +309,7 @@ export class Http1Connection {
    */
   onClientError(error: NodeJS.ErrnoException, context: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
-    // Deno adds the same `error` listener again before the second error and before each later error.
+    // Before the second error and before each later error, Deno adds the same `error` listener again. Remove it.
     const [before, last] = socket.listeners("error").slice(-2) as (() => void)[];
     if (last && last === before) socket.off("error", last);
     if (this.#pipelined.length > 0 && socket.writable) {
@@ -323,7 +324,8 @@ export class Http1Connection {
     if (this.#isBroken) return;
     this.#isBroken = true;
     if (res && (res.req.complete || res.writableEnded)) {
-      // The refused request receives no response. So the client repeats this request on a new connection.
+      // The connection closes after the earlier response. The refused request receives no response, so the client
+      // repeats this request on a new connection.
       this.closeAfter(res);
     } else if (res?.headersSent) {
       socket.destroy();
@@ -365,8 +367,8 @@ function encodeResponse({ status, headers, body }: HttpResponse): Uint8Array {
 const LINGER_MS = 5000;
 
 /**
- * Closes a connection after discarding arriving data. If the connection closed immediately, the client could lose the
- * response.
+ * Stops writing to a connection, and discards arriving data until the client closes the connection, for at most
+ * `LINGER_MS`. If the server closed the connection immediately, the client could lose the response.
  *
  * @param last bytes to write before closing
  */

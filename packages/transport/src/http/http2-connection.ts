@@ -26,8 +26,9 @@ export class Http2Connection implements PausedConnection {
    *
    * After the socket has closed, the session must not reference the socket, not even by a listener or a timer. If the
    * client has never acknowledged SETTINGS, Node keeps the session as long as the handle of the session exists. The
-   * socket may reference this handle, by the stack trace of the error that ended the session. If the session referenced
-   * the socket, the references would form a cycle through native memory, which the garbage collector never frees.
+   * socket may reference this handle through the stack trace of the error that ended the session. If the session
+   * referenced the socket, the references would form a cycle through native memory, which the garbage collector never
+   * frees.
    */
   #socket: StoppableSocket | undefined;
   readonly #open: ReadonlySet<Http2Connection>;
@@ -106,10 +107,10 @@ export class Http2Connection implements PausedConnection {
 
   /**
    * Sends a PING if the session has sent no data since the last check. Ends the connection if the client does not
-   * answer within `UNANSWERED_CHECKS` checks. Such a client is gone, does not read, or sends an endless header, which
-   * an answer cannot interrupt. A PING also stays unanswered if the session is broken. On Node 20, a protocol error or
-   * many fast resets break a session. A broken session stops reading, emits no event, and stays open even if the client
-   * closes the connection.
+   * answer within `UNANSWERED_CHECKS` checks. Such a client is gone, does not read, or sends an endless header, because
+   * HTTP/2 allows no other frame before the end of a header. A PING also stays unanswered if the session is broken. On
+   * Node 20, a protocol error or many stream resets in a short time break a session. A broken session stops reading,
+   * emits no event, and stays open even if the client closes the connection.
    */
   #endWhenDead(checkMs: number): void {
     const { session } = this;

@@ -134,8 +134,8 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     const { response: stream } = this;
     if (this.isDisconnected) return;
     headers[":status"] = status;
-    // HTTP/2 has no `Connection` header. The request API of node:http2 drops this header, but `stream.respond` throws
-    // an error for the header.
+    // HTTP/2 has no `Connection` header. The compatibility API of node:http2 drops this header, but `stream.respond`
+    // throws an error for it.
     if (headers["connection"] !== undefined) headers["connection"] = undefined;
     if (!trailers && body.length === 0) {
       // A gRPC client accepts a status in the headers only if the headers end the stream.

@@ -53,8 +53,8 @@ export interface NodeServer {
   /**
    * Stops accepting connections. Resolves when all requests in flight are answered and all connections are closed.
    *
-   * @param quietMs an HTTP/1.1 connection is closed if no data arrives for this time, in milliseconds. If the time is
-   * too short, a request in transit may be lost. Default: 1000
+   * @param quietMs the time in milliseconds after which an HTTP/1.1 connection is closed if it has no request in flight
+   * and receives no data. If the time is too short, a request in transit may be lost. Default: 1000
    */
   drain(quietMs?: number): Promise<void>;
   destroy(): void;

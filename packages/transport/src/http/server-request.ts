@@ -244,7 +244,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     else this.evict("over-budget");
   }
 
-  /** Copies a body that would keep a much larger buffer in memory. @returns the size of the buffer, in bytes */
+  /** Copies the body if it takes less than half of its buffer. @returns the size of the body's buffer, in bytes */
   private compactBody(): number {
     const { byteLength, buffer } = this.body;
     if (!this.isCopy && byteLength < buffer.byteLength / 2) {
@@ -282,8 +282,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /**
-   * Refuses the request immediately, even if the body has not arrived. Closes an HTTP/1.1 connection. Never throws,
-   * because an exception in an event listener would end the process or fail another request.
+   * Refuses the request immediately, even if the body has not arrived. Over HTTP/1.1, also closes the connection. Never
+   * throws, because an exception in an event listener would end the process or fail another request.
    */
   refuse(refusal: Refusal): void {
     try {

@@ -34,16 +34,16 @@ const READ_AHEAD = 256;
 const RESUMED_PER_TURN = 4;
 
 /**
- * After the queue has taken this number of calls of a caller, it resumes a connection of the caller, even if many calls
- * of the caller still wait. A resumed connection may send `MAX_HTTP2_STREAMS` calls. If this number were not larger
- * than `MAX_HTTP2_STREAMS`, a long queue would never become shorter.
+ * After the queue has begun or refused this number of calls of a caller, it resumes a paused connection of the caller,
+ * even if many calls of the caller still wait. A resumed connection may send `MAX_HTTP2_STREAMS` calls. If this number
+ * were not larger than `MAX_HTTP2_STREAMS`, a long queue would never become shorter.
  */
 const TAKEN_PER_RESUMED = 2 * MAX_HTTP2_STREAMS;
 
 /**
- * The maximum number of calls that a turn takes from the queue for each call that may begin. If a taken call has waited
- * too long, the queue refuses the call. A refusal takes as much CPU as beginning a call, so one turn must not refuse
- * all late calls.
+ * For each call that may begin in a turn, the maximum number of calls that the turn takes from the queue. If a taken
+ * call has waited too long, the queue refuses the call. A refusal takes as much CPU as beginning a call, so one turn
+ * must not refuse all late calls.
  */
 const TAKEN_PER_BEGUN = 4;
 
@@ -56,15 +56,15 @@ export const CALL_BYTES = 4096;
 const MAX_RETRY_AFTER = 10;
 
 /**
- * The longest wait of a call with a deadline, in milliseconds. A refused client may call again after at most this time
- * (`Retry-After`). If the queue refused calls before this time, it would save no work.
+ * The longest wait of a call with a deadline, in milliseconds. An earlier refusal would save no work, because a refused
+ * client may call again after at most this time (`Retry-After`).
  */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
 /** The interval at which the rate and the memory of the queue are measured, in milliseconds. */
 const RATE_INTERVAL_MS = 250;
 
-/** The caller of a call. The queue begins a call of each group in rotation, and rotates between callers of a group. */
+/** The caller of a call. The queue serves the groups in rotation. In a group, it serves the callers in rotation. */
 export interface Caller {
   readonly group: string;
   readonly name: string;
@@ -104,9 +104,9 @@ class Line {
   /** The paused connections of the caller, oldest first. Can contain closed connections. */
   readonly paused: PausedConnection[] = [];
   /**
-   * Whether the queue has paused all known connections of the caller. The queue pauses them when more calls of the
-   * caller wait than its share of `READ_AHEAD`. For each later call, the queue pauses only the connection of this call.
-   * Becomes false when the caller has no paused connection.
+   * Whether the queue has paused all known connections of the caller. The queue pauses them when the number of waiting
+   * calls of the caller exceeds the caller's share of `READ_AHEAD`. For each later call, the queue pauses only the
+   * connection of this call. Becomes false when the caller has no paused connection.
    */
   hasPausedAll = false;
   /** The number of calls taken from the line since a paused connection was last resumed. */

@@ -174,7 +174,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly header: Headers;
   readonly contextValues: ContextValues;
   readonly message: Message;
-  /** Not a getter, so that a spread copy of the request also contains the call. */
+  /** This property is not a getter, so a spread copy of the request also contains the call. */
   readonly call: Call;
 
   constructor(call: Call, { desc }: UnaryMethod, message: Message) {

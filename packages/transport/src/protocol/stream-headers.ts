@@ -8,8 +8,8 @@ import { formatOf, headerValue } from "./headers.ts";
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
 /**
- * If Connect refuses the value of one of these request headers, Connect repeats the value in a response header. A
- * response header with a value of 24 KiB could not be sent.
+ * If Connect refuses the value of one of these request headers, Connect repeats the value in a response header. If the
+ * value had 24 KiB, the response header could not be sent.
  */
 const ECHOED = [
   "connect-content-encoding",

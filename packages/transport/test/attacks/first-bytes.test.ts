@@ -80,7 +80,7 @@ describeAttacks("connections", [
     run: async ({ tcp }) => {
       for (let i = 0; i < 300; i++) {
         const wire = await tcp();
-        // The header and the first bytes of a ClientHello of 512 bytes.
+        // Send only the beginning of a TLS record that declares 512 bytes. The rest never arrives.
         await wire.send(Buffer.from(`160301020001${i % 2 ? "0001fc0303" : "ffffffffff"}`, "hex"));
       }
       return { requests: 300, connections: 300, outcome: "refused" };
