@@ -11,8 +11,8 @@ import { listen } from "./wait.ts";
  * Each helper opens a resource and closes it after the test or suite, even if a test fails. Resources close in reverse
  * order.
  *
- * - Call `new...` in a test, but not in a concurrent test: Vitest cannot assign the call to one of the concurrent
- * tests.
+ * - Call the functions `new...` in a test, but not in a concurrent test, because Vitest cannot assign the call to one
+ * of the concurrent tests.
  * - Call `forSuite` in a `describe` block. The resource is opened before the first test of the block, and closed after
  * the last test.
  */

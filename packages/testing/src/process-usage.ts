@@ -3,7 +3,7 @@ import { isRunning, ROOT, type RunningProcess } from "./process.ts";
 import type { Runtime } from "./runtime.ts";
 import { pause, waitFor } from "./wait.ts";
 
-/** Duration of a clock tick, the unit of CPU times in /proc, in milliseconds. */
+/** Duration of a clock tick, in milliseconds. CPU times in /proc are numbers of clock ticks. */
 const TICK_MS = 10;
 
 const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;

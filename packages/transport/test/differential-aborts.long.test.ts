@@ -150,7 +150,7 @@ async function settled(url: string): Promise<void> {
 describe.each(FORMS)("an abandoned answer: $name", (form) => {
   it("does not stop the server", async () => {
     for (const name of CANDIDATES) {
-      // node:http2 counts abandoned answers as memory of the connection, and refuses streams above 10 MB.
+      // node:http2 counts abandoned answers as memory of the connection. Above 10 MB, it refuses new streams.
       for (let i = 0; i < 4; i++) {
         const sent = start(pair[name], requestOf(form, talk({ script: { size: 300_000 } })));
         await sent.answered;

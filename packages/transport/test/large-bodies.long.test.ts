@@ -36,7 +36,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
         for (let sent = 0; sent < pieces; sent += many) await sendAll(raw, piece1);
       }),
       ...overHttp2.map(async (raw) => {
-        // A stream's initial window is 64 KiB.
+        // A stream begins with this flow-control window (RFC 9113, 6.9.2).
         let granted = 65_535;
         for (let sent = 0; sent < pieces; sent += many) {
           await waitFor("the window is open", () => {
@@ -47,7 +47,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
         }
       }),
     ]);
-    // Until the server has read the pieces, they take more memory than the body.
+    // The pieces take more memory than the joined body. Wait until the server has read and joined them.
     await waitFor("the server has joined the pieces", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of overHttp1) raw.push("0\r\n\r\n");
     for (const raw of overHttp2) raw.push(frame(FRAME.data, FLAG.endStream, 1));

@@ -20,7 +20,7 @@ export function bystanderOf(server: SubjectServer) {
   let session: ClientHttp2Session | undefined;
   return {
     server,
-    /** Makes one call over HTTP/1.1 and one call over HTTP/2. @throws if a response is late, or is not a 200 */
+    /** Makes one call over HTTP/1.1 and one call over HTTP/2. @throws if a response is late or its status is not 200 */
     async call(): Promise<void> {
       if (!session || session.closed || session.destroyed) session = openHttp2(url);
       await Promise.all([

@@ -30,8 +30,8 @@ const fieldsToCheck = fieldsLeadingTo(
  * `2026-02-30T00:00:00Z`, and an unknown enum name. For an unknown enum name, protobuf-es uses the default value. Call
  * this function after protobuf-es, which refuses all other invalid JSON.
  *
- * @throws FieldError for a field; Error if the whole message is a duration or a time. The error has the same message as
- * an error of protobuf-es
+ * @throws FieldError if the value of a field is invalid; Error if the whole message is an invalid duration or time. The
+ * error has the same message as an error of protobuf-es
  */
 export function requireStrictJson(desc: DescMessage, json: unknown): void {
   check(desc, json);

@@ -164,7 +164,7 @@ const http1Connections = new WeakMap<Socket, Http1Connection>();
 export class Http1Connection {
   readonly peerAddress: string;
   readonly #socket: ParsedSocket;
-  /** The latest response, until the response is written and the whole request has arrived. */
+  /** The latest response; undefined after the response is written and the whole request has arrived. */
   #latest: ServerResponse | undefined;
   /** Passes a request to node:http. */
   #serve: ((...incoming: Incoming) => number) | null | undefined;

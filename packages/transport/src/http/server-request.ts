@@ -69,7 +69,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected charge: Charge | undefined = undefined;
   /** The route; undefined before the route is found, and again after the route has begun to serve the request. */
   private route: Route | undefined = undefined;
-  /** The source of the body, until the body is complete, too long or evicted. */
+  /** The source of the body; undefined after the body is complete, too long or evicted. */
   private arriving: Readable | undefined = undefined;
   private isCopy = false;
   /** The length of a response that is written but not charged, in bytes. */

@@ -69,7 +69,7 @@ it("a full queue refuses the oldest call of the caller with the most calls", asy
   await turns(2);
   await Promise.all(calls);
   // The fourth call of the flood and the calls of b and c each replace a call of the flood. After that, each caller has
-  // one call.
+  // one call, so the queue refuses the call of d.
   expect(refused.sort()).toEqual(["d", "flood 1", "flood 2", "flood 3"]);
   expect(order.filter((text) => !text.endsWith("queue-full"))).toEqual(["flood", "b", "c"]);
 });

@@ -13,8 +13,8 @@ const MAX_AT_ONCE = 64;
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 
 /**
- * For each millisecond of the previous turn, this number of waiting calls may begin in a turn. If the previous turn was
- * short, `PER_TURN` calls may begin. Refused calls and requests that do not wait make each turn longer. The queue then
+ * In a turn, this number of waiting calls may begin for each millisecond that the previous turn took. After a short
+ * turn, `PER_TURN` calls may begin. Refused calls and requests that do not wait make each turn longer. The queue then
  * has fewer turns per second, so each turn must begin more calls.
  */
 const PER_MS = 3;

@@ -142,7 +142,7 @@ describeAttacks("bodies of unauthenticated clients", [
   },
   {
     title: "incomplete bodies (100 streams on each of 50 connections), no token",
-    // The first answer closes the connection, so each request needs a new connection and a handshake.
+    // The attack leaves a connection after the first answer, so each answered request needs a new connection.
     bounds: { heldKiB: 1024, cpuMs: 50 },
     run: async (target) => halfBodies(target, []),
   },

@@ -42,10 +42,7 @@ const COMPRESS = {
 /** The message types that an Any may contain. The servers have no registry of message types. */
 const registry = createRegistry(PlainSchema);
 
-/**
- * Creates a well-formed request. By default, the request calls the method that takes messages of this type and has no
- * side effects.
- */
+/** Creates a well-formed request. By default, a `Plain` is sent to the method `Tell`, and a `Talk` to `Look`. */
 export function requestOf(form: Form, message: Spoken, options: RequestOptions = {}): RawRequest {
   const { compression, rpc = message.$typeName === PlainSchema.typeName ? "Tell" : "Look" } = options;
   const desc = schemaOf(message);

@@ -123,7 +123,7 @@ function findAsConnect({
   readonly routes: (router: ConnectRouter) => void;
   readonly requestPathPrefix?: string;
 }): Find {
-  // Use the default of the transport, because these tests compare bytes. Connect's default has another Brotli level.
+  // Use the default of the transport, because these tests compare bytes. Connect's default has another Brotli quality.
   const acceptCompression = options.acceptCompression ?? [...COMPRESSIONS];
   const router = createConnectRouter({ ...options, acceptCompression });
   routes(router);

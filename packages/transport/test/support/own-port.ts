@@ -8,7 +8,7 @@ import { REFUSAL_STATUS } from "../../src/protocol/refusals.ts";
 import type { OwnPortOptions } from "./own-ports.ts";
 
 /**
- * A port in a separate process on Node or Deno. The first argument contains the limits of the port as JSON. `/memory`
+ * A port in a separate process on Node or Deno. The first argument contains the options of the port as JSON. `/memory`
  * returns the memory use of the process. `/stream` never answers. For any other path, the header `x-bytes` sets the
  * size of the response.
  */
