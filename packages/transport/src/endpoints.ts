@@ -120,7 +120,7 @@ const NO_CALL: EndpointCall = {
   invoke: async () => {
     throw new TypeError("the endpoint has no RPC");
   },
-  // In Node, the first use of `Headers` loads undici, which takes 10 % of the CPU time in which a server starts.
+  // In Node, the first use of `Headers` loads undici, which takes 10 % of the CPU time that a server needs to start.
   get responseHeader() {
     return new Headers();
   },

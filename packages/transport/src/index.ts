@@ -1,6 +1,6 @@
 /*
- * The public interface of the transport; see README.md. Only tests and the benchmark import other files of the
- * transport.
+ * The public interface of the transport; see README.md. Outside the transport, only tests and the benchmark import its
+ * other files.
  */
 export { requireStrictJson } from "./codec/strict-json.ts";
 export {

@@ -18,7 +18,7 @@ export interface Resource {
   isOver?(): boolean;
 }
 
-/** One resource of a client, as counted in the budget. */
+/** The part of the budget that one resource uses. */
 export interface Charge {
   /**
    * Sets the number of charged bytes. Does nothing if the charge is released. May evict this resource or other
@@ -63,10 +63,10 @@ const SEARCHED = 32;
  * A budget that all clients share. Each client is charged for its resources. The largest client is the client with the
  * most units.
  *
- * If the budget has no room for a new charge, and the charged client would remain smaller than the largest client, then
- * the largest client loses an idle resource or, if it has none, its oldest resource. If the charged client would become
- * one of the largest clients, it loses one of its own idle resources. If it has none, the charge is refused. A client
- * is therefore never refused because of the resources of a larger client.
+ * If the budget has no room for a new charge, the largest client loses an idle resource. If the largest client has no
+ * idle resource, it loses its oldest resource. There is one exception: the new charge would make the charged client one
+ * of the largest clients. Then the charged client loses one of its own idle resources. If it has no idle resource, the
+ * charge is refused. A charge is therefore never refused because of the resources of a larger client.
  */
 export class ClientBudget {
   readonly #max: number;

@@ -309,7 +309,7 @@ export class Http1Connection {
    */
   onClientError(error: NodeJS.ErrnoException, context: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
-    // Before the second error and before each later error, Deno adds the same `error` listener again. Remove it.
+    // Before the second error and before each later error, Deno adds the same `error` listener again. Remove the copy.
     const [before, last] = socket.listeners("error").slice(-2) as (() => void)[];
     if (last && last === before) socket.off("error", last);
     if (this.#pipelined.length > 0 && socket.writable) {

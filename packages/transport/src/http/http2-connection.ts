@@ -107,10 +107,10 @@ export class Http2Connection implements PausedConnection {
 
   /**
    * Sends a PING if the session has sent no data since the last check. Ends the connection if the client does not
-   * answer within `UNANSWERED_CHECKS` checks. Such a client is gone, does not read, or sends an endless header, because
-   * HTTP/2 allows no other frame before the end of a header. A PING also stays unanswered if the session is broken. On
-   * Node 20, a protocol error or many stream resets in a short time break a session. A broken session stops reading,
-   * emits no event, and stays open even if the client closes the connection.
+   * answer within `UNANSWERED_CHECKS` checks. Such a client is gone, does not read, or sends an endless header. HTTP/2
+   * allows no other frame, such as the answer to a PING, before the end of a header. A PING also stays unanswered if
+   * the session is broken. On Node 20, a protocol error or many stream resets in a short time break a session. A broken
+   * session stops reading, emits no event, and stays open even if the client closes the connection.
    */
   #endWhenDead(checkMs: number): void {
     const { session } = this;

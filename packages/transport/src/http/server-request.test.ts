@@ -112,7 +112,7 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budg
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Sends the first MiB of each of many bodies. Returns the results and the open sources. */
+/** Starts `REQUESTS` requests, and sends the first MiB of each body. Returns the results and the open sources. */
 async function sendHalf(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY) {
   const { ends, receive } = receiver(maxBytes, wantedBytes);
   const sources: PassThrough[] = [];

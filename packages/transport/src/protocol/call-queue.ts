@@ -41,9 +41,9 @@ const RESUMED_PER_TURN = 4;
 const TAKEN_PER_RESUMED = 2 * MAX_HTTP2_STREAMS;
 
 /**
- * For each call that may begin in a turn, the maximum number of calls that the turn takes from the queue. If a taken
- * call has waited too long, the queue refuses the call. A refusal takes as much CPU as beginning a call, so one turn
- * must not refuse all late calls.
+ * A turn takes at most this number of calls from the queue for each call that it may begin. If a taken call has waited
+ * too long, the queue refuses the call. A refusal takes as much CPU as beginning a call, so one turn must not refuse
+ * all late calls.
  */
 const TAKEN_PER_BEGUN = 4;
 

@@ -7,7 +7,7 @@ export interface TalkPortOptions extends Pick<OwnPortOptions, "tls" | "maxConnec
   readonly authorization: string;
 }
 
-/** A constant, so that a fuzzer's seed determines every byte. */
+/** The token is constant, so that the seed of a fuzzer determines every byte of a request. */
 export const AUTHORIZATION = "Bearer talk-0123456789abcdef";
 
 export const PATHS = {
