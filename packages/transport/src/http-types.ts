@@ -24,7 +24,7 @@ export interface RequestHead {
    * Stops reading the HTTP/2 connection of this request. Call this method if the caller has many waiting calls. Returns
    * the stopped connections. Does nothing over HTTP/1.1, because an HTTP/1.1 connection serves one request at a time.
    *
-   * @param isFirst whether the caller has no stopped connection at present. If true, the method also stops the
+   * @param isFirst whether the queue now begins to stop connections of the caller. If true, the method also stops the
    * connections that it stopped for this caller earlier and that were resumed since then. Otherwise, the server could
    * read more calls of the caller from these connections in the same turn of the event loop
    */

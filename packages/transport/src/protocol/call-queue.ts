@@ -106,7 +106,7 @@ class Line {
   /**
    * Whether the queue has paused all known connections of the caller. The queue pauses them when the number of waiting
    * calls of the caller exceeds the caller's share of `READ_AHEAD`. For each later call, the queue pauses only the
-   * connection of this call. Becomes false when the caller has no paused connection.
+   * connection of this call. Becomes false when the last paused connection of the caller is resumed or closed.
    */
   hasPausedAll = false;
   /** The number of calls taken from the line since a paused connection was last resumed. */
