@@ -36,7 +36,7 @@ export interface EndpointMethod {
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
 
-/** Calls the RPC of the endpoint. Do not detach the methods from the object. */
+/** Calls the RPC of the endpoint. Its methods use `this`, so call them on the object. */
 export interface EndpointCall {
   /**
    * Passes a message through the interceptors to the RPC. Call this method once. Rejects with an error of the

@@ -51,7 +51,7 @@ export interface HttpResponse {
   readonly trailers?: HeaderRecord;
 }
 
-/** Serves one request. Do not detach the methods from the object. */
+/** Serves one request. Its methods use `this`, so call them on the object. */
 export interface Route {
   /**
    * The maximum number of body bytes to read. If undefined, the transport does not read the body, and calls `serve` as

@@ -11,7 +11,7 @@ export interface Unfinished {
 /**
  * Delays the charges for bodies and responses until the end of the next turn of the event loop. Most bodies and
  * responses have finished by then, and need no charge. A request is added for its body, and again for its response. If
- * the second addition happens before the check for the first addition, only the check for the second addition counts.
+ * it is added for its response before the check for its body, only the check for the response can charge the client.
  */
 export class DelayedCharges {
   #added: Unfinished[] = [];

@@ -14,7 +14,7 @@ import { RecordHeaders } from "./headers.ts";
 import type { UnaryMethod } from "./methods.ts";
 import type { Refusal, Refused, RefusedRequest } from "./refusals.ts";
 
-/** The part of a call that is known before its body is read. Do not detach the methods from the object. */
+/** The part of a call that is known before its body is read. Its methods use `this`, so call them on the object. */
 export interface CallHead {
   readonly method: DescMethod;
   /** The protocol: `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
@@ -217,7 +217,7 @@ class CallHandlerContext implements HandlerContext {
     this.request = request;
   }
 
-  /** Returns a function that can be detached from the context, like the function of Connect's context. */
+  /** Returns a function that does not use `this`, like the function of Connect's context. */
   get timeoutMs(): () => number | undefined {
     const { call } = this;
     return () => call.timeLeft();

@@ -142,7 +142,7 @@ describeAttacks("bodies of unauthenticated clients", [
   },
   {
     title: "incomplete bodies (100 streams on each of 50 connections), no token",
-    // The attack leaves a connection after the first answer, so each answered request needs a new connection.
+    // After the first answer, the attack opens the next connection, so each request costs a connection and a handshake.
     bounds: { heldKiB: 1024, cpuMs: 50 },
     run: async (target) => halfBodies(target, []),
   },
