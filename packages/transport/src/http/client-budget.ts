@@ -64,9 +64,9 @@ const SEARCHED = 32;
  * most units.
  *
  * If the budget has no room for a new charge, the largest client loses an idle resource. If the largest client has no
- * idle resource, it loses its oldest resource. There is one exception: the new charge would make the charged client one
- * of the largest clients. Then the charged client loses one of its own idle resources. If it has no idle resource, the
- * charge is refused. A charge is therefore never refused because of the resources of a larger client.
+ * idle resource, it loses its oldest resource. But if the new charge would make the charged client one of the largest
+ * clients, only the charged client loses an idle resource. If the charged client has no idle resource, the charge is
+ * refused. A charge is therefore never refused because of the resources of a larger client.
  */
 export class ClientBudget {
   readonly #max: number;

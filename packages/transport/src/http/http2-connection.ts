@@ -83,8 +83,8 @@ export class Http2Connection implements PausedConnection {
   }
 
   /**
-   * Returns false if the connection is already paused or closed. The pause may end early: if the kernel cannot take all
-   * bytes of a write immediately, node:http2 itself starts to read again.
+   * Stops reading. Returns false if the connection is already paused or closed. The pause may end early: if the kernel
+   * cannot take all bytes of a write immediately, node:http2 itself starts to read again.
    */
   #pause(caller: string): boolean {
     if (!this.#socket?._handle || this.#isPaused) return false;
