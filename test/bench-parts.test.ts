@@ -8,7 +8,10 @@ import type { Turn } from "../bench/turns.ts";
 describe("the comparison of commits", () => {
   const QUIET = [0.995, 1, 1.005, 1.01];
 
-  /** @param costs one list per server: for each round, the server's cost as a multiple of the first server's cost */
+  /**
+   * @param costs contains a list for each server. The list has the cost of the server in each round, as a multiple of
+   * the cost of the server `service`
+   */
   function tableOf(costs: { readonly [row: string]: readonly number[] }): string {
     const all = { service: [1, 1, 1, 1], ...costs };
     const turns = Object.entries(all).flatMap(([row, ratios]) =>

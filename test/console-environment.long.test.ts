@@ -291,7 +291,8 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await press("button", "Save");
     await says("Saved name of the user group globex.");
 
-    // Delay the response with the group after the revocation. The next save must use the new etag.
+    // After the revocation, the page reads the group again. The test delays the response. The next save must use the
+    // etag in this response.
     let isReadAnew = false;
     await page.route("**/LookupUserGroup", async (route) => {
       const response = await route.fetch();

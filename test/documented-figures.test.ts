@@ -111,7 +111,7 @@ describe("documented limits", () => {
       ["groups in a call of ImportUserGroups", groups.maxItems],
       ["items of a page", 1, page.lessThan.value, MAX_PAGE_BYTES],
       ["imported token of another system", imported.minLen, imported.maxLen],
-      // One of the `ENVIRONMENT_NUMBERS` numbers is never used, so the maximum number of environments is one less.
+      // The number 0 is never used, so the maximum number of environments is one less.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2)],
       ["field violations in an error", MAX_VIOLATIONS],

@@ -196,7 +196,7 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
 
 describeWithRedis.each(RUNTIMES)("a server at the limit of calls in flight, on %s,", (runtime) => {
   const proxy = suiteProxy({ port: Number(redisUrl && new URL(redisUrl).port) });
-  // Only on METRICS_PORT, the metrics have the label `environment`.
+  // The metrics have the label `environment` only if METRICS_PORT is set.
   const hasMetricsPort = runtime === "node";
   const server = suiteServer(() => ({
     runtime,

@@ -81,7 +81,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
       const group = { case: "currentToken", value: token } as const;
       expect(await failureOf(groups.rotateUserGroupToken({ group }))).toEqual(TOO_FEW);
-      // The error reports that the master has the change. The token was rotated, so the old token is not found.
+      // The error TOO_FEW_REPLICAS means that the master has made the change. So the old token is not found.
       expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
       replica.thaw();
       await connected();

@@ -89,9 +89,7 @@ const FAULTS: readonly Fault[] = [
   ["a long token to resolve", ["token"], resolve("t".repeat(8193))],
 ];
 
-/**
- * The errors that the reference client received. The key consists of the URL of the server and the title of a request.
- */
+/** The errors that the reference client received. A key consists of the URL of a server and the title of a request. */
 const ofReference = new Map<string, object>();
 
 describeMatrix((place, row) => {
@@ -103,7 +101,7 @@ describeMatrix((place, row) => {
       expect(failure.violations.map(({ field }) => field)).toEqual(fields);
       for (const { description } of failure.violations) expect(description).not.toBe("");
       expect(JSON.stringify(failure)).not.toMatch(/ug[tk]_/);
-      // The test calls the reference client only once for each server and request.
+      // The reference client sends each request only once to each server.
       const requested = `${server.url} ${title}`;
       const reported = ofReference.get(requested) ?? (await failureOf(call(reference, as.customer))).fields;
       ofReference.set(requested, reported);

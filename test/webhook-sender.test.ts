@@ -74,8 +74,8 @@ function senderOnDeno(options: RemoteSenderOptions) {
 
 describe.each(RUNTIMES)("a sender on %s", (runtime) => {
   /**
-   * Creates a sender. Each lookup of a host name returns the next of the given results. After that, lookups return the
-   * last result. Default: 127.0.0.1.
+   * Creates a sender. Each lookup of a host name returns the next element of `lookups`. After the last element, all
+   * lookups return the last element. Default: 127.0.0.1.
    */
   const newSender = ({
     lookups = [["127.0.0.1"]],

@@ -64,8 +64,8 @@ describeAttacks("expensive responses", [
         for (let i = 0; i < 20; i++) await askStrange(-i);
         const before = await metricsBytes();
         for (let i = 0; i < 2000; i++) await askStrange(i);
-        // After the first calls, only the numbers in the series may grow. If the metrics had a series for each name,
-        // they would grow by half a megabyte.
+        // From now on, only the values of these series may get longer. If the metrics had a series for each name, they
+        // would grow by half a megabyte.
         const grown = (await metricsBytes()) - before;
         if (grown > 4096) throw new Error(`the metrics grew by ${grown} bytes`);
         return { requests: 6000, connections: 1, outcome: "counted in one series" };

@@ -23,8 +23,8 @@ const REST_BODY = Buffer.from('{"user_group_id":"fuzz","name":"Fuzz","properties
 /**
  * Starts the service for the fuzzer.
  *
- * @param redisUrl URL of a Redis. If undefined, the embedded store keeps the created groups in memory, which looks like
- *   a leak
+ * @param redisUrl URL of a Redis. If undefined, the service uses the embedded store. This store keeps created groups in
+ *   memory, so the fuzzer may report a leak
  */
 export function startFuzzed(
   place: Place,

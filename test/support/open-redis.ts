@@ -18,7 +18,7 @@ export interface OpenOptions extends StoreOptions {
 /**
  * Connects to Redis, and waits until the connection can be used.
  *
- * @throws StoreUnavailable if the connection cannot be used after the timeout. Contains the last error
+ * @throws StoreUnavailable if the connection cannot be used after the timeout. The error contains the last failure
  * @throws StoreMisconfigured
  */
 export async function openRedis(

@@ -20,8 +20,8 @@ export async function waitUntilReady(
 }
 
 /**
- * Waits until `count` workers have subscribed to revocations. A worker begins to listen before it subscribes, and
- * clears its token cache when it subscribes. So call this function if a test depends on the token cache.
+ * Waits until `count` workers have subscribed to revocations. A worker accepts calls before it subscribes, and clears
+ * its token cache when it subscribes. So call this function if a test depends on the token cache.
  */
 export async function waitForSubscriptions(redis: Redis, count: number): Promise<void> {
   const subscribed = async () => Number((await redis.pubsub("NUMSUB", REVOKED_CHANNEL))[1]);

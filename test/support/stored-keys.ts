@@ -20,8 +20,8 @@ export async function numberOfEnvironment(redis: Pick<Redis, "zrangebylex">, nam
 }
 
 /**
- * Returns the numbers of all environments with this name in the list of environments. There can be several: if a worker
- * exits between two steps of a deletion, the list still contains the deleted environment.
+ * Returns the numbers that the list of environments contains for a name. There can be several: if a worker exits
+ * between two steps of a deletion, the list still contains the deleted environment.
  */
 export async function listedNumbers(
   redis: Pick<Redis, "zrangebylex">,

@@ -94,7 +94,7 @@ export function testApiTokens(
   const tokens = redisApiTokens({ client, listener, audit });
   return {
     ...tokens,
-    /** @param values `creator`: the id of the author. Default: the id of `BY` */
+    /** @param values `creator` is the id of the caller. Default: the id of `BY` */
     create: (
       environment: Environment,
       { creator = BY.actorId, ...values }: NewApiToken & { readonly creator?: string },
@@ -102,7 +102,7 @@ export function testApiTokens(
     ) => tokens.create(environment, values, by),
     update: (environment: Environment, id: string, change: ApiTokenChange, by = BY) =>
       tokens.update(environment, id, change, by),
-    /** @param rotation `rotator`: the id of the author. Default: the id of `BY` */
+    /** @param rotation `rotator` is the id of the caller. Default: the id of `BY` */
     rotate: (
       environment: Environment,
       id: string,

@@ -2,7 +2,7 @@ import { type DescField, type DescMessage, type JsonValue, ScalarType } from "@b
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 
 /**
- * A position in a message that can contain a string. `json` and `binary` create a message that contains only a given
+ * A position at which a message can contain a string. `json` and `binary` create a message that contains only a given
  * string, at this position.
  */
 export interface TextPosition {

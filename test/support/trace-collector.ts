@@ -134,8 +134,8 @@ const bytesOf = (fields: Fields, number: number) => Buffer.from((fields.get(numb
 const textOf = (fields: Fields, number: number) => bytesOf(fields, number).toString();
 
 /**
- * Returns the attributes in a field of a message as an object. In an attribute, field 1 is the name, and field 2 is the
- * value. A value has a string in field 1, or an integer in field 3.
+ * Returns an object with the attributes that a field of a message contains. In an attribute, field 1 is the name, and
+ * field 2 is the value. A value has a string in field 1, or an integer in field 3.
  */
 function attributesOf(fields: Fields, number: number) {
   const pairs = messages(fields, number).map((attribute) => {

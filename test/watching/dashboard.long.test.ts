@@ -105,7 +105,7 @@ function beginLoad({ url, tokens }: TestServer): { stop(): Promise<void> } {
       await send(GET, post("application/json", '{"userGroupId":"a"}', authorization));
       await send(GET, post("application/grpc", GRPC_BODY, authorization));
       await send(GET, post("application/json", "{", authorization));
-      // After some authentication failures, the service limits the client address. So use another address after 16
+      // After some authentication failures, the service limits the client address. So change the address every 16
       // rounds.
       const wrong = post("application/json", '{"userGroupId":"a"}', "Token wrong-0123456789");
       await send(GET, { ...wrong, headers: { ...wrong.headers, "x-forwarded-for": `198.51.100.${++round >> 4}` } });

@@ -115,7 +115,7 @@ async function watch(servers: readonly TestServer[]) {
     return Number(result[0]?.value[1] ?? 0) / servers.length;
   };
   return {
-    /** Returns the alerts in the given states whose severity is `page`. */
+    /** Returns the names of the alerts that have the severity `page` and one of the given states. */
     async pages(states: readonly string[] = ["firing"]): Promise<readonly string[]> {
       const { alerts } = (await ask("alerts")) as {
         alerts: { state: string; labels: { alertname: string; severity: string } }[];

@@ -4,9 +4,12 @@ export interface Figures {
   readonly calls: number;
   readonly seconds: number;
   readonly errors: ReadonlyMap<string, number>;
-  /** Longest time without a successful call to a group of a shard, in milliseconds. */
+  /** Longest time in which no call to any group of the same shard succeeded, in milliseconds. */
   readonly outageMs: number;
-  /** Longest time without an acknowledged change of a group of a shard, in milliseconds. */
+  /**
+   * Longest time in which no change of any group of the same shard was acknowledged, in milliseconds. Counts only
+   * creations, updates and rotations.
+   */
   readonly changeOutageMs: number;
 }
 

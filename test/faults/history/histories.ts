@@ -59,7 +59,7 @@ export function get(seen: Parameters<typeof shown>[0] = {}, more: Partial<Call> 
   return call("get", shown(seen), more);
 }
 
-/** @param to the new token in a successful answer, or the answer of a failed call */
+/** Creates a rotation. If `to` is a string, the rotation succeeds with this token. Otherwise, `to` is the answer. */
 export function rotate(to: string | Answer, more: Partial<Call> = {}): CallAt {
   return call("rotate", typeof to === "string" ? shown({ token: to }) : to, more);
 }

@@ -1,14 +1,11 @@
 import { byGroup, type Call, fateOf, isDone, isOk, madeBy, type Seen } from "./call.ts";
 import { type Allowances, shortOf, type Violation } from "./violation.ts";
 
-/**
- * A token. Until an answer has shown the token, its value is unknown, and the call that created the token stands for
- * the token.
- */
+/** The value of a token. If no answer has shown the value yet, this is the call that created the token. */
 type Token = string | Call;
 
 interface Group {
-  /** The team id. Until an answer has shown the team id, the call that created the group stands for the team id. */
+  /** The team id. If no answer has shown the team id yet, this is the call that created the group. */
   readonly teamId: number | Call;
   readonly token: Token;
   readonly name: string;
@@ -16,7 +13,7 @@ interface Group {
   readonly inGrace?: { readonly token: Token; readonly until: number } | undefined;
 }
 
-/** State of a group after the calls that are already in the order. */
+/** State of a group after the calls that the search has put in order so far. */
 interface State {
   readonly group: Group | undefined;
   /** Number of creations of the group. */
@@ -40,7 +37,7 @@ interface Step {
   readonly call: Call;
   readonly start: number;
   readonly end: number;
-  /** Whether every order must contain the call, because its answer proves that the call took effect. */
+  /** True if the answer proves that the call took effect. Every valid order must contain such a call. */
   readonly must: boolean;
 }
 
@@ -96,7 +93,7 @@ class Order {
     return `no order of its calls explains ${due.join(" and ")}, if ${there}`;
   }
 
-  /** @param latest the latest start of all calls that are already in the order */
+  /** @param latest the latest start of the calls that the search has put in order so far */
   #search(left: readonly Step[], state: State, latest: number): boolean {
     if (!left.some(({ must }) => must)) return true;
     const key = `${left.map(({ call }) => this.#numbers.get(call))} ${this.#keyOf(state)}`;
@@ -107,7 +104,7 @@ class Order {
     const next = left
       .filter(({ start, end }) => start <= due && end >= latest)
       .flatMap((step) => this.#after(state, step).map((after) => ({ step, after })));
-    // Try calls that do not change the state first, because such calls seldom lead to a wrong order.
+    // Begin with the calls that do not change the state, because such calls seldom lead to a wrong order.
     next.sort((one, other) => Number(one.after !== state) - Number(other.after !== state));
     return next.some(({ step, after }) => {
       const rest = left.filter((each) => each !== step);
@@ -198,9 +195,7 @@ class Order {
     return isGraced ? this.#shown(state, answer.seen) : undefined;
   }
 
-  /**
-   * If `token` can be the token of the group, returns the state with this token filled in. Otherwise returns undefined.
-   */
+  /** Returns the state in which the group has this token, or undefined if the group cannot have this token. */
   #presented(state: State, token: string): State | undefined {
     const { group } = state;
     if (!group || !this.#is(group.token, token, state)) return undefined;
@@ -247,8 +242,8 @@ class Order {
 }
 
 /**
- * Returns the earliest end of the remaining calls that the order must contain. A call that started after this time
- * cannot be the next call of the order.
+ * Returns the time at which the first of the remaining `must` calls ends. The search must put this call in order before
+ * any call that starts later than this time.
  */
 function dueOf(left: readonly Step[]): number {
   return Math.min(...left.filter(({ must }) => must).map(({ end }) => end));

@@ -25,7 +25,7 @@ export interface StoredEnvironment {
   digestOf(token: string): string;
 }
 
-/** Checks that the indexes match the groups, and that the groups match the last answers. */
+/** Checks that the indexes match the groups, and that the groups match the answers of the final reads. */
 export function checkStored(stored: StoredEnvironment, calls: readonly Call[]): Violation[] {
   const texts = [...indexFaults(stored), ...groupFaults(stored), ...finalFaults(stored, calls)];
   const violations = texts.map((text): Violation => ({ kind: "index", text: `${stored.environment}: ${text}` }));
@@ -64,7 +64,7 @@ function groupFaults({ groups }: StoredEnvironment): string[] {
   return faults;
 }
 
-/** Finds groups that differ from the last answers. */
+/** Finds groups that differ from the answers of the final reads. */
 function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls: readonly Call[]): string[] {
   const stored = new Map(groups.map((group) => [groupOf(environment, group.id), group]));
   return calls.flatMap(({ isFinal, method, answer, group, ...call }): string[] => {

@@ -20,7 +20,7 @@ export interface AdministrationParts {
 
 /** Deletes, suspends, resumes and imports groups while callers use them. Revokes tokens of these groups. */
 export class Administration {
-  /** Groups that only imports have created, and that no other caller uses. */
+  /** Groups for imports. Only imports create these groups, and only this administrator uses them. */
   readonly made: Known[] = [];
   readonly #parts: AdministrationParts;
 

@@ -21,8 +21,7 @@ export const clientFaults: readonly Fault[] = [
   }),
   ...onEach("answers are late", {
     isNetworked: true,
-    // The answers to Sentinels and to other nodes are late as well. This timeout is so long that Redis does not replace
-    // the master because of late answers.
+    // This timeout is long, so that Redis replaces no master during this fault.
     downAfterMs: 5000,
     act: async ({ topology, hasTime }) => {
       const random = new Random(1);

@@ -121,10 +121,7 @@ async function fillMemory({ topology, load, hasTime, nextKey }: Stage): Promise<
   }
 }
 
-/**
- * Appends data to a filler key in the slot of `key`. Returns whether the node refuses the data, because its memory is
- * full.
- */
+/** Appends data to a filler key in the slot of `key`. Returns whether the node has no memory for the data. */
 async function isFull(node: TestRedis, key: string): Promise<boolean> {
   return ask(node, "APPEND", key.slice(0, key.indexOf("}") + 1) + FILLER, "x".repeat(MIB / 4)).then(
     () => false,
@@ -132,7 +129,7 @@ async function isFull(node: TestRedis, key: string): Promise<boolean> {
   );
 }
 
-/** Stores many keys, and rewrites the AOF as plain commands, which load slowly. */
+/** Stores many keys, and rewrites the AOF as plain commands. A node takes longer to load an AOF in this form. */
 async function makeLongInLoading(node: TestRedis): Promise<void> {
   for (let keys = 0; keys < LOADED_KEYS; keys += KEYS_AT_ONCE) {
     await ask(node, "DEBUG", "POPULATE", String(KEYS_AT_ONCE), `${FILLER} ${keys}`, "64");

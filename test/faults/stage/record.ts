@@ -5,7 +5,7 @@ import { type Answer, type Call, groupOf, type Seen } from "../history/call.ts";
 import type { Known } from "./known.ts";
 import type { Worker } from "./workers.ts";
 
-/** Fields of a group that every answer contains. */
+/** A group in an answer. Answers of different methods have different messages, but all of them have these fields. */
 export interface Shown {
   readonly providedId: string;
   readonly teamId: bigint;

@@ -185,8 +185,8 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       const slow = heldUpAt(client(), REMOVE_MEMBER.name, async () => {
         await environments({ worker: 1 }).create(environment);
       });
-      // REMOVE_MEMBER is the last step of a deletion. The worker that deletes must not write to the list after this
-      // step. The test makes ADD_MEMBER fail, so a write would make the deletion fail.
+      // REMOVE_MEMBER is the last step of a deletion. After this step, the worker that deletes must not add the
+      // environment to the list again. The test makes ADD_MEMBER fail, so an addition would make the deletion fail.
       expect(await testEnvironments(failingAt(slow, ADD_MEMBER.name)).delete(environment, true)).toBe(0);
       const again = await environments().find(environment);
       expect(again.number).not.toBe(environment.number);

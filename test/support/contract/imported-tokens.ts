@@ -17,7 +17,7 @@ import {
 } from "./context.ts";
 import { reported } from "./imports.ts";
 
-/** Options of an import that replaces a token even if the token is newer than the snapshot. */
+/** Options of an import that replaces every token, even a token that was created after `snapshotTime`. */
 const EVERY = { mode: "upsert", replaceNewerTokens: true } as const;
 
 /**

@@ -82,7 +82,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
       await damageToken(redis(), environment, "b", "a");
       expect(await reencryptAll(environment)).toMatchObject({ uses: { k1: 3 }, count: 2, failed: ["b"] });
-      // If the ring of a worker does not contain the old key, the worker reports this token as well.
+      // The token of `b` is encrypted with the old key. A worker also reports this token if its ring lacks the old key.
       expect(await reencryptAll(environment, { ring: [NEXT] })).toMatchObject({
         uses: { k1: 1, k2: 2 },
         failed: ["b"],

@@ -152,7 +152,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
         await loseRevocations(redis(), environment, "a", first.teamId);
         expect(await isEnded(environment, second)).toBe(true);
         // The generation of a session is a time in milliseconds. Wait, so that the next revocation gets a later
-        // generation. In production, a loss of data takes longer than a millisecond, because it happens in a failover.
+        // generation. In production, a failover causes the loss, and takes longer than a millisecond.
         await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
         await end();
         expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
