@@ -182,7 +182,8 @@ describeWithChromium("the console, used by keyboard on the pages of an environme
     await enter("Done by", id);
     await page.getByText("No event matches the filter.").waitFor();
     await page.getByText(`ugs audit --actor ${id} --method RevokeApiToken --since 1h`).waitFor();
-    // If a filter matches few events, the service returns pages with few events. The console combines these pages.
+    // If a filter matches few events, the service returns pages with few events. The console combines these pages. To
+    // simulate such pages, the test sets the page size to 1.
     await page.route("**/ListAuditEvents", async (route) => {
       const request = { ...(route.request().postDataJSON() as object), pageSize: 1 };
       await route.continue({ postData: JSON.stringify(request) });

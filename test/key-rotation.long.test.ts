@@ -51,8 +51,8 @@ describeWithRedis("key rotation", () => {
         pageSize: 1000,
         validateOnly: true,
       });
-      // Wait until the rotation command has encrypted many tokens. Without this command, the load would encrypt far
-      // fewer tokens with the new key.
+      // Wait until the rotation command has encrypted many tokens. The load alone encrypts far fewer tokens with the
+      // new key.
       return tokenKeyUses.some(({ tokenKeyId, userGroupCount }) => tokenKeyId === "new" && userGroupCount > 900n);
     });
     killed.signal("SIGKILL");

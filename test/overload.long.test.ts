@@ -90,8 +90,8 @@ describeWithRedis("a busy worker", () => {
     env: { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "off", LOG_LEVEL: "debug" },
   }));
 
-  // In each case, all calls have the same status, so all calls take the same time. So the service answers the calls in
-  // the order in which it starts them.
+  // In each case, all calls have the same status and take the same time. So the service answers the calls in the order
+  // in which it starts them.
   it.each([
     ["environment", 200, () => [server.tokens.testing, server.tokens.customer]],
     ["address without a valid API token", 401, () => ["unknown", "unknown"]],

@@ -63,7 +63,7 @@ function callsOn(server: TestServer) {
 describeWithRedis.each(RUNTIMES)("a replaced Redis of a running service on %s", (runtime) => {
   const start = (redisUrl: string, like?: TestServer) =>
     newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
-  /** @param operator if given, the function waits until each server has written all keys that it writes at its start */
+  /** Starts two servers. If `operator` is given, waits until each server has written all keys of its start to Redis. */
   const newPair = async (redisUrl: string, operator?: ReturnType<typeof newOperator>) => {
     const startWhole = async (like?: TestServer) => {
       const began = Date.now();

@@ -31,8 +31,8 @@ const ANSWERS = 100;
 const PROXIED_RESTARTS = 2;
 
 /**
- * The installed proxies. `clients` maps a client to its port. nginx gets no gRPC client, because nginx does not retry
- * gRPC calls.
+ * The installed proxies. `clients` maps each client to the proxy's port for this client. nginx gets no gRPC client,
+ * because nginx does not retry gRPC calls.
  */
 const PROXIES = [
   { name: "nginx", program: nginx, begin: newNginx, clients: { "node:http, REST": 8082 } },

@@ -92,7 +92,7 @@ describeWithRedis("rotations of the signing key", () => {
     expect(failures).toEqual([]);
     console.log(`${load.sessions.length} sessions, resolved ${resolved} times during a key rotation: 0 rejected`);
 
-    // Until the sessions of the first key expire, the published keys of each worker verify these sessions.
+    // Each worker publishes the first key until all sessions of this key have expired.
     for (const { server } of workers) {
       const keys = await publishedKeys(server);
       for (const session of load.sessions) await verify(session, keys);

@@ -8,7 +8,7 @@ import { type Attack, describeAttacks, type Target } from "./service.ts";
 
 const GUESSES = 2000;
 
-/** Number of networks in an attack. A worker caches fewer networks than this number. */
+/** Number of networks from which an attack sends guesses. A worker keeps counters for fewer networks. */
 const NETWORKS = 12_000;
 
 /** Matches the Redis commands that a guess causes: the lookup of the API token, and the count of the failure. */
@@ -82,7 +82,7 @@ describeAttacks("expensive responses", [
   ),
   {
     title: `guessed API tokens from ${NETWORKS.toLocaleString("en")} networks of IPv6`,
-    // The first round fills the cache of networks.
+    // The first round creates as many counters as a worker keeps.
     isRehearsed: true,
     bounds: { cpuMs: 5, heldKiB: 65_536 },
     options: { env: { AUTH_FAILURE_LIMIT: "1/1h", TRUSTED_PROXIES: "127.0.0.1" } },

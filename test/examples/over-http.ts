@@ -56,8 +56,8 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
           origin: "https://evil.example.com",
         });
         expect(reported.status, path).toBe(403);
-        // The page has another port, so the browser sends `same-site`, not `same-origin`. The example must refuse such
-        // requests.
+        // A page at `dashboardsUrl` has another port than the example, so the browser sends `same-site` instead of
+        // `same-origin`. The example must refuse requests of such a page.
         const near = { site: "same-site", origin: example.dashboardsUrl };
         expect((await post(example, path, { login, form: "viewer=eve", ...near })).status, path).toBe(403);
         const old = { site: undefined, origin: "https://evil.example.com" };

@@ -11,7 +11,8 @@ import { describeScript, play, type Script } from "./play.ts";
 const AT_ONCE = 24;
 const PER_BATCH = 240;
 /**
- * Share of the duration that is warm-up. The fuzzer measures memory and descriptors after the warm-up and at the end.
+ * Length of the warm-up as a share of the duration. The fuzzer measures memory and descriptors after the warm-up and at
+ * the end.
  */
 const WARM_UP_SHARE = 0.2;
 const WARM_UP_CALLS = 30;

@@ -63,7 +63,9 @@ export const HAS_GO = orLeaveOut("go", "generated clients in Go are") !== undefi
 export const HAS_JAVA = orLeaveOut("javac", "the clients of openapi-generator are") !== undefined;
 
 /**
- * Installs a program of a Go module. Returns the path of the program. @param path such as `example.com/module/cmd/name`
+ * Installs a program of a Go module. Returns the path of the program.
+ *
+ * @param path path of the program's package, such as `example.com/module/cmd/name`
  */
 export function goProgram(path: string, version: string): string {
   const name = path.slice(path.lastIndexOf("/") + 1);

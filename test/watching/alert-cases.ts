@@ -1,9 +1,9 @@
 /** A series of the service, with one value per minute in promtool's notation. */
 export interface Input {
-  /** Name of the metric. The test uses the first series of the metrics page with this name and with `labels`. */
+  /** Name of the metric. The test uses the first series of the metrics page that has this name and these `labels`. */
   readonly metric: string;
   readonly labels?: { readonly [label: string]: string };
-  /** Labels that the test replaces. The series on the metrics page must have these labels. */
+  /** New values for labels of the series. The series must already have these labels on the metrics page. */
   readonly as?: { readonly [label: string]: string };
   readonly values: string;
 }

@@ -64,7 +64,7 @@ class Order {
   readonly #mayForget: boolean;
   readonly #staleMs: number;
   readonly #numbers: ReadonlyMap<Token, number>;
-  /** Foreign tokens, which only imports can set. */
+  /** Tokens that this service has not issued. Only imports can set them. */
   readonly #given: ReadonlySet<string | undefined>;
   readonly #steps: readonly Step[];
   readonly #tried = new Set<string>();

@@ -26,7 +26,7 @@ const FINAL = { isFinal: true };
 
 describe("the checker of stored groups and indexes", () => {
   type Held = Parameters<typeof stored>[0];
-  /** The group `a` if it has a foreign token. */
+  /** The group `a` with a token that this service has not issued. */
   const foreign = { digest: "digest of f", has: { own: false, foreign: true } };
   const leading = { tokens: new Map([["digest of f", "a"]]) };
   const both = { own: true, foreign: true };

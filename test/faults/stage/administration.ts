@@ -98,7 +98,7 @@ export class Administration {
     await retry(this.#parts.random, async () => [await this.#revoke(known, requestId)]);
   }
 
-  /** Imports groups of one environment. Each group has a new foreign token. */
+  /** Imports groups of one environment. Each group has a new token that this service has not issued. */
   async #import(groups: readonly Known[]): Promise<void> {
     const mode = this.#parts.random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
     const calls = await this.#importAs(mode, groups, newToken);

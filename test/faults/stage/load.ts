@@ -95,7 +95,7 @@ export class Load {
       const environment = call?.environment as EnvironmentId;
       const known: Known = { environment, id: group.slice(environment.length + 1), tokens: [] };
       for (const worker of this.#workers) await this.#get(known, worker, true);
-      // If a group is suspended, no answer shows the token of the group.
+      // Resolve the latest token that the answers have shown. If the group is suspended, they have shown no token.
       for (const token of known.tokens.slice(-1)) {
         for (const worker of this.#workers) await this.#resolve(known, token, { worker, isFinal: true });
       }

@@ -208,7 +208,7 @@ function replacing({ store, admin, client, withGroup }: ContractContext): void {
   });
 }
 
-/** Tests that the snapshot time of an import decides which tokens the import replaces. */
+/** Tests that `snapshotTime`, the time of the export, decides which tokens an import replaces. */
 function snapshots({ store, admin, client, redis, replacements, withGroup }: ContractContext): void {
   const { UPSERT, CREATE_ONLY } = { UPSERT: "upsert", CREATE_ONLY: "create-only" } as const;
   const clockOf = async () => {
