@@ -94,8 +94,8 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
       const before = await published();
       expect(await resolve()).toBe(true);
       await adminOf(one.url).rotateSigningKey({ environment: customerOf(one), endSessions: true });
-      // The other worker reads the keys again after API_TOKEN_CACHE. If API_TOKEN_CACHE did not limit this time, the
-      // worker would read the new keys only after 45 seconds.
+      // The other worker caches the keys for at most the time in API_TOKEN_CACHE. Without this limit, the worker would
+      // read the new keys only after 45 seconds.
       await waitFor("the session is revoked", async () => !(await resolve()), 20_000);
       await waitFor("the new keys are published", async () => (await published()) !== before, 20_000);
     },

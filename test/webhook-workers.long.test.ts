@@ -5,7 +5,7 @@ import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { firstArrivals, newReceiver, verify } from "./support/webhooks.ts";
 
-/** Each delivery fails once, and its retry waits for about 5 seconds. */
+/** Number of events. It is small, because each delivery fails once, and its retry waits for about 5 seconds. */
 const EVENTS = 12;
 
 describeWithRedis("webhook deliveries by several workers", () => {

@@ -34,8 +34,8 @@ function newRoot(): string {
 }
 
 /**
- * Returns a command that runs `command` as an unprivileged user, with a read-only root. `/proc` and `/dev` are the same
- * as in a container.
+ * Returns a command that runs `command` as an unprivileged user, with a read-only root. As in a container, the root
+ * contains `/proc` and `/dev`.
  */
 function inRoot(root: string, user: string, command: readonly string[]): string[] {
   const script = [

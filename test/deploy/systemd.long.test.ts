@@ -9,7 +9,7 @@ import { SETTINGS } from "../../src/config/settings.ts";
 const analyze = orLeaveOut("systemd-analyze", "the tests of the unit are");
 const UNIT = join(ROOT, "deploy/systemd/user-group-service.service");
 
-/** The maximum exposure level of `systemd-analyze security`, times 10. */
+/** The maximum exposure level that `systemd-analyze security` may report, times 10. */
 const EXPOSURE = 13;
 
 describe.skipIf(analyze === undefined)("the systemd unit", () => {

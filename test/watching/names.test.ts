@@ -97,7 +97,7 @@ describe("the documentation for operators", () => {
       helps.set(words, help);
       const { code, stdout } = await help;
       expect(code, line).toBe(0);
-      // If the command has no subcommands, the next word is an argument or belongs to the sentence.
+      // If the command has no subcommands, the words after it are arguments, or belong to the sentence of the document.
       const usage = new RegExp(`^Usage: ugs (?:${words}\\b|${words.split(" ")[0]} (?!.*command))`);
       expect(stdout, line).toMatch(usage);
       for (const [option] of rest.matchAll(/--[a-z-]+/g)) expect(stdout, line).toContain(option);

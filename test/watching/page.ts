@@ -18,8 +18,8 @@ export interface Series {
 }
 
 /**
- * Returns settings with which the server exposes all metrics. The metrics of traces need an endpoint. The sampler
- * records no trace, so the endpoint needs no collector.
+ * Returns settings with which the server exposes all metrics. The metrics of traces exist only if an endpoint is set. No
+ * collector needs to run at the endpoint, because the sampler records no trace.
  */
 export function watchedServer(): ServerOptions {
   const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_TRACES_SAMPLER: "always_off" };
@@ -47,8 +47,8 @@ export async function exposeAll(server: TestServer, days = 3): Promise<Series[]>
   await adminOf(ADMIN_TOKEN).createWebhook({ environment, displayName: "lost", url: "https://webhooks.invalid/" });
   const userGroups = [{ providedId: "imported", token: "a-token-of-another-system-0123456789abcdef" }];
   return waitFor("the metrics page reports the token and the webhook", async () => {
-    // The token metric needs the token in the cache of the process. The process clears this cache when it subscribes to
-    // revocations. So use the token in each attempt.
+    // The metric of a token exists only while the token is in the cache of the process. The process clears this cache
+    // when it subscribes to revocations. So use the token in each attempt.
     await adminOf(token).importUserGroups({ environment, userGroups, snapshotTime: timestampNow() });
     const series = await readSeries(pageOf(server));
     const isReported = (name: string) => series.some(({ metric }) => metric === name);

@@ -16,7 +16,7 @@ export interface Topology {
   master(key: string): Promise<TestRedis>;
   /** Queries the current masters, and returns a function that maps a key to its master at the time of the query. */
   masters(): Promise<(key: string) => TestRedis>;
-  /** Waits until every running node is up, and until every master has its replicas. */
+  /** Waits until every running node answers, and until every master has its replicas. */
   whole(): Promise<unknown>;
   /** Makes Redis replace the master of a key, although the master is healthy. */
   failOver(key: string): Promise<void>;

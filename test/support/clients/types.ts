@@ -75,7 +75,7 @@ export interface ServiceClient {
   close(): void;
 }
 
-/** The fields of an error whose values must be the same in every protocol. */
+/** The part of an error that must be the same in every protocol. */
 export interface FailureFields {
   /** Error code, by its name in the Connect protocol, such as `not_found`. */
   readonly code: string;
@@ -87,13 +87,13 @@ export interface FailureFields {
 export class CallFailure extends Error {
   readonly fields: FailureFields;
   readonly requestId: string | undefined;
-  /** HTTP status. Only for REST. */
+  /** HTTP status of a REST response. Undefined for other protocols. */
   readonly status: number | undefined;
   /** Value of the header `WWW-Authenticate`. Undefined if the response does not contain this header. */
   readonly challenge: string | undefined;
   /**
-   * If the store did not acknowledge a change: `not_made` if the change was certainly not made, `unknown` if it may
-   * have been made. Undefined for other errors.
+   * Set only if the store did not acknowledge a change. `not_made` means that the change was certainly not made.
+   * `unknown` means that the change may have been made.
    */
   readonly outcome: string | undefined;
 

@@ -9,8 +9,8 @@ const LETTERS = fc.constantFrom(..."abcxyzABC019-_.");
 /**
  * Generates values that match a schema.
  *
- * @param name name of the field that the schema describes. If `known` has strings for this name, some values are these
- * strings
+ * @param name name of the field that the schema describes. If `known` has strings for this name, some of the generated
+ * values are these strings
  */
 export function validOf(schema: Schema, known: Known, name = ""): fc.Arbitrary<unknown> {
   const whole = resolved(schema);

@@ -100,8 +100,8 @@ ajv.addKeyword({
   type: "object",
   validate: (names: readonly string[], value: { readonly [name: string]: unknown }) => given(names, value) <= 1,
 });
-// Accepts the same texts as protobuf accepts for a Timestamp: times of RFC 3339 with upper-case letters, at most nine
-// decimals, and a year from 1 to 9999.
+// Accepts the same texts for a Timestamp as protobuf: times of RFC 3339 with upper-case letters, at most nine decimals,
+// and a year from 1 to 9999.
 ajv.addFormat("date-time", (text: string) => {
   if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/.test(text)) return false;
   const [, day] = /^\d{4}-\d{2}-(\d{2})T(?!24)/.exec(text) ?? [];
@@ -150,7 +150,11 @@ export function resolved({ $ref, allOf: [whole] = [], ...others }: Schema): Sche
   return { ...resolved(target), ...others };
 }
 
-/** Returns the schema and the possible reasons of a response. @throws if the document does not contain the status */
+/**
+ * Returns the schema of a response, and the reasons that its error can have.
+ *
+ * @throws if the document does not contain the status
+ */
 export function answerOf({ operationId, responses }: Operation, status: number) {
   const given = responses[String(status)] ?? responses["default"];
   const name = given?.$ref?.slice("#/components/responses/".length);

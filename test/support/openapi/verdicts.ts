@@ -38,7 +38,8 @@ interface Sent {
 export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; readonly seed: number }): void {
   const server = suiteServer(() => ({ env: { ADMIN_TOKEN } }));
   /**
-   * API tokens, and the token of the user group `known`. An API token is named after the access that the token gives.
+   * The API tokens with which the test calls operations, by the access that an operation requires. `group` is the token
+   * of the user group `known`.
    */
   const bearers = forSuite(
     async () => {
