@@ -121,5 +121,5 @@ describe.each(RUNTIMES)("the embedded store, on %s", (runtime) => {
   });
 });
 
-/** File names, in the order of their settings. */
+/** The keys are the names of the files, in the order of `SETTINGS`. */
 const FILES = { keys: "", api: "", admin: "", cert: "", key: "" };

@@ -22,7 +22,7 @@ const terraform = onPath("tofu") ?? orLeaveOut("terraform", "the tests of the Te
 
 const certificates = inject("certificates");
 
-/** The block `terraform` in the README, which contains the name and the source of the provider. */
+/** The block `terraform` in the README. The block contains the name and the source of the provider. */
 const REQUIRED = /^terraform \{\n.*?^\}\n/ms.exec(README)?.[0] ?? "";
 
 function codeWith(text: string): string {

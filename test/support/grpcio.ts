@@ -18,7 +18,8 @@ export const STEADY = join(FOLDER, "steady.py");
  * Returns the path of a Python that can import grpcio. Installs grpcio on first use, and again if requirements.txt has
  * changed. grpcio is based on grpc-core, like the gRPC clients for C++, Ruby and PHP.
  *
- * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"
+ * @returns undefined if Python 3 is missing and the environment variable CI is not "true"
+ * @throws if Python 3 is missing and the environment variable CI is "true"
  */
 export function pythonWithGrpcio(): string | undefined {
   const programs = pythonPrograms("grpcio", REQUIREMENTS, "the tests of clients on grpc-core are");

@@ -11,7 +11,8 @@ import { ROOT } from "@user-group-service/testing/process";
  * @param name name of the environment's folder in `node_modules/.cache/`
  * @param requirements path of the requirements file
  * @param tests subject and verb of the message about skipped tests, such as "the tests in a browser are"
- * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"
+ * @returns undefined if Python 3 is missing and the environment variable CI is not "true"
+ * @throws if Python 3 is missing and the environment variable CI is "true"
  */
 export function pythonPrograms(name: string, requirements: string, tests: string): string | undefined {
   if (orLeaveOut("python3", tests) === undefined) return undefined;

@@ -56,7 +56,7 @@ const tokenExpiresIn = (seconds: number) => plain("ugs_api_token_expire_time_sec
 const certificateExpiresIn = (seconds: number) => plain("ugs_certificate_expire_time_seconds", `${seconds}x40`);
 const DAY = 86_400;
 
-/** For each alert, at least one case in which the alert fires, and one case in which it does not fire. */
+/** Each alert has at least one case in which it fires, and one case in which it does not fire. */
 export const ALERT_CASES: readonly AlertCase[] = [
   {
     ...{ alert: "UserGroupsHighErrorRate", when: "one call in twenty fails", at: "2h" },

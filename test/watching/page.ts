@@ -18,8 +18,8 @@ export interface Series {
 }
 
 /**
- * Returns settings with which the server exposes all metrics. The metrics of traces exist only if an endpoint is set. No
- * collector needs to run at the endpoint, because the sampler records no trace.
+ * Returns settings with which the server exposes all metrics. The metrics of traces exist only if an endpoint is set.
+ * No collector needs to run at the endpoint, because the sampler records no trace.
  */
 export function watchedServer(): ServerOptions {
   const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_TRACES_SAMPLER: "always_off" };

@@ -80,7 +80,7 @@ export function resume(answer: Answer = shown({ token: undefined, isSuspended: f
   return call("resume", answer);
 }
 
-/** Creates an import of the token `given`, which also sets the name `name of <given>`. */
+/** Creates an import of the token `given`. The import also sets the name of the group to `name of <given>`. */
 export function imported(given: string, answer: Answer = DONE): CallAt {
   return call("import", answer, { given, value: `name of ${given}` });
 }

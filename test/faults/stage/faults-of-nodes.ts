@@ -15,7 +15,7 @@ const FILLER = "filler";
 
 const REPLICATED: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
-/** Faults of nodes during which each master stays the master. */
+/** Faults of nodes. During these faults, each master stays the master. */
 export const nodeFaults: readonly Fault[] = [
   {
     name: "slots move back and forth",

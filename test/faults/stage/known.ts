@@ -1,6 +1,6 @@
 import type { EnvironmentId } from "./workers.ts";
 
-/** A group that callers use, and the tokens of the group that callers have received. */
+/** A group that callers use, and the tokens that callers have received for this group. */
 export interface Known {
   readonly environment: EnvironmentId;
   readonly id: string;
@@ -11,7 +11,7 @@ export interface Known {
 const REMEMBERED = 6;
 
 /**
- * Adds a token to the end of the list. If `isGiven` is false, it is unknown whether the group has the token. In this
+ * Adds a token to the end of `tokens`. If `isGiven` is false, it is unknown whether the group has the token. In this
  * case, adds the token before the last token.
  */
 export function remember(tokens: string[], token: string, isGiven = true): void {

@@ -15,7 +15,7 @@ export interface NamedEnvironment {
 }
 
 /**
- * Reads the number of an environment, which is a part of its Redis keys. Returns 0 if the environment does not exist.
+ * Reads the number that the Redis keys of an environment contain. Returns 0 if the environment does not exist.
  *
  * @param masterOf returns the node that stores a key
  */

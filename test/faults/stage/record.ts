@@ -5,7 +5,7 @@ import { type Answer, type Call, groupOf, type Seen } from "../history/call.ts";
 import type { Known } from "./known.ts";
 import type { Worker } from "./workers.ts";
 
-/** A group in an answer. Answers of different methods have different messages, but all of them have these fields. */
+/** A group in an answer. The answers of some methods do not contain the optional fields. */
 export interface Shown {
   readonly providedId: string;
   readonly teamId: bigint;
