@@ -63,7 +63,7 @@ function callsOn(server: TestServer) {
 describeWithRedis.each(RUNTIMES)("a replaced Redis of a running service on %s", (runtime) => {
   const start = (redisUrl: string, like?: TestServer) =>
     newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
-  /** Starts two servers. If `operator` is given, waits until each server has written all keys of its start to Redis. */
+  /** Starts two servers. If `operator` is given, waits until each server has recorded its key and the time in Redis. */
   const newPair = async (redisUrl: string, operator?: ReturnType<typeof newOperator>) => {
     const startWhole = async (like?: TestServer) => {
       const began = Date.now();

@@ -33,7 +33,7 @@ const STORES: readonly (readonly [name: string, open: () => Promise<StoreClient>
 ];
 
 describe.each(STORES)("deliveries on %s", (_, open) => {
-  /** Creates an environment with an endpoint. `newEngine` starts the engine of a worker. */
+  /** Creates an environment with an endpoint. `newEngine` starts the delivery engine of a worker. */
   const setUp = async (answer?: Answer) => {
     const client = await open();
     const environment = await newEnvironment(

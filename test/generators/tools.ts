@@ -8,8 +8,8 @@ import { pythonPrograms } from "../support/python.ts";
 const FOLDER = join(ROOT, "test/generators");
 
 /**
- * Shell script. If the file `key` in the folder $1 does not contain $2, replaces the folder $1 with a new folder, and
- * runs the script $3 in the new folder.
+ * Shell script. $1 is a folder, $2 is a key, and $3 is a script. If the file `key` in the folder contains this key,
+ * does nothing. Otherwise, replaces the folder with a new folder, and runs the script in the new folder.
  */
 const INSTALL = `
 if [ "$(cat "$1/key" 2>/dev/null)" = "$2" ]; then exit; fi

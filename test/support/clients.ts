@@ -9,8 +9,8 @@ export interface ClientRow {
   readonly name: string;
   readonly protocol: ClientProtocol;
   /**
-   * Whether a GET can have many or long fields. False for `fetch`: it cannot send a body with a GET, so the fields are
-   * in the query string, and the length of a URL is limited.
+   * Whether a GET can have many or long fields. False for `fetch`, because it sends the fields of a GET in the query
+   * string, and the length of a URL is limited.
    */
   readonly longGets: boolean;
   readonly open: (url: string) => ServiceClient;

@@ -45,7 +45,7 @@ export interface Container {
  * Executes the instructions of a stage on this machine, and uses a folder as the root of the file system.
  *
  * @param root folder that is used as `/`
- * @param roots maps the name of each stage from which this stage copies files to the root folder of that stage
+ * @param roots root folders of other stages, by the name of the stage. This stage can copy files from these folders
  * @returns configuration of the stage's container
  * @throws if an instruction is not supported
  */

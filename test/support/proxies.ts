@@ -60,8 +60,8 @@ export async function waitUntilListening(url: string): Promise<void> {
 }
 
 /**
- * Reads a configuration from `deploy/`, and replaces its ports: the ports of the service with the ports of `urls`, and
- * the ports on which the proxy listens with unused ports.
+ * Reads a configuration from `deploy/`. Replaces the ports of the service with the ports of `urls`. Replaces the ports
+ * on which the proxy listens with unused ports.
  */
 async function settings(path: string, urls: readonly string[]) {
   const ports = new Map(["8080", "8090"].map((port, i) => [port, new URL(urls[i % urls.length] ?? "").port]));

@@ -106,7 +106,7 @@ export async function startCluster({
  * Opens a link to the port of a node, and a link to its bus port.
  *
  * @returns the link to the port, and arguments of redis-server. With these arguments, the node connects from its
- * address in the network, and announces the ports of the two links to the other nodes
+ * address in the network, and announces the ports of the two links as its own ports
  */
 async function placeIn(network: Network, name: string, busPort: number) {
   const [link, bus] = await Promise.all([network.open(name), network.open(name)]);

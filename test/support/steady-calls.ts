@@ -55,7 +55,7 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
       }
     };
   };
-  // Because of the pauses between calls, connections are sometimes idle for a short time.
+  // `repeat` pauses between the calls of a loop. So connections are sometimes idle for a short time.
   const calls = repeat(Array.from({ length: LOOPS }, (_, i) => loop(i)));
   return {
     faults,

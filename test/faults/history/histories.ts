@@ -39,7 +39,7 @@ export const NO_GROUP: Answer = { code: "not_found", reason: "USER_GROUP_NOT_FOU
 /** A call of a history. If the nth call has no times, it lasts from 2n to 2n + 1, so that such calls do not overlap. */
 export type CallAt = Omit<Call, "start" | "end"> & Partial<Call>;
 
-/** @param more fields that differ from the default */
+/** @param more fields of the call that differ from the defaults */
 export function call(method: Call["method"], answer: Answer, more: Partial<Call> = {}): CallAt {
   return { method, worker: "w", environment: "one", group: "one/a", answer, ...more };
 }

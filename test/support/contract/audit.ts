@@ -330,8 +330,8 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(others).toHaveLength(22 * 8);
       expect(updates[0]?.changedFields).toEqual(["mapping"]);
       expect(updates.length).toBeGreaterThanOrEqual(200);
-      // The stream can be longer than its limit: it is trimmed only if its length is a multiple of 64, and Redis then
-      // removes only whole blocks of entries.
+      // The stream can be longer than its limit, because it is trimmed only if its length is a multiple of 64. Redis
+      // then removes only whole blocks of entries.
       expect(updates.length).toBeLessThan(200 + 64 + 101);
       expect(dropped.reduce((sum, [, count]) => sum + count, 0)).toBe(801 - updates.length);
       expect(new Set(dropped.map(([name]) => name))).toEqual(new Set([environment.name]));
