@@ -92,7 +92,7 @@ describeWithRedis("rotations of the signing key", () => {
     expect(failures).toEqual([]);
     console.log(`${load.sessions.length} sessions, resolved ${resolved} times during a key rotation: 0 rejected`);
 
-    // Each worker publishes the first key until all sessions of this key have expired.
+    // Each worker publishes the first key until all sessions that this key has signed have expired.
     for (const { server } of workers) {
       const keys = await publishedKeys(server);
       for (const session of load.sessions) await verify(session, keys);

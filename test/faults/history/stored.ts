@@ -7,8 +7,8 @@ export interface StoredGroup {
   readonly teamId: number;
   readonly digest: string;
   /**
-   * The kinds of tokens in the group's record. A valid group has exactly one token: either a token of this service, or a
-   * foreign token, which this service has not issued.
+   * The kinds of tokens in the group's record. A valid group has exactly one token: either a token of this service, or
+   * a foreign token, which this service has not issued.
    */
   readonly has: { readonly own: boolean; readonly foreign: boolean };
   readonly graceDigest: string | undefined;

@@ -135,7 +135,7 @@ export class Load {
     await Promise.all(Array.from({ length: times }, () => this.#get(known, this.#worker())));
   }
 
-  /** Gets a group. If the group was deleted, this creates the group again. Then presents one of the group's tokens. */
+  /** Gets a group. If the group was deleted, this call creates it again. Then presents one of the group's tokens. */
   async #getAndView(known: Known): Promise<void> {
     await this.#get(known, this.#worker());
     await this.#view(known);

@@ -12,7 +12,7 @@ import (
 	"github.com/ogen-go/ogen/ogenerrors"
 )
 
-// tokens sends the API token only as a bearer token, one of the three ways that the document allows.
+// tokens sends the API token as a bearer token. It does not use the other two ways that the document allows.
 type tokens struct{}
 
 func (tokens) Bearer(context.Context, api.OperationName) (api.Bearer, error) {

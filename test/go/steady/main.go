@@ -1,4 +1,4 @@
-// Makes repeatable calls until standard input ends, and prints "ok" or an error for each call.
+// Makes calls that the client can repeat safely, until standard input ends. Prints "ok" or an error for each call.
 //
 // Arguments: the URL of the service, and the timeout of a call. The API token is in API_TOKEN.
 package main

@@ -1,4 +1,4 @@
-// Prints the type and group of each event of an environment, and a line for each response without content. When the
+// Prints the type and group of each event of an environment, and "cursor" for each response without an event. When the
 // stream ends, the program prints the error and exits.
 //
 // Argument: the URL of the service. The API token is in API_TOKEN.

@@ -1,7 +1,7 @@
 """Makes unary calls to several servers in turn until the standard input ends. Does not retry failed calls.
 
 Arguments: HOST:PORT,HOST:PORT,... METHOD_PATH REQUEST_IN_HEX API_TOKEN
-At the end, prints a JSON object with the number of calls per code and details.
+At the end, prints a JSON object that maps each outcome to a number of calls. An outcome is OK, or "CODE: DETAILS".
 """
 
 import collections
