@@ -73,7 +73,7 @@ describe("alerts and the runbook", () => {
     ({ alert, labels, annotations }) => {
       expect(["page", "ticket"]).toContain(labels.severity);
       expect(annotations.runbook_url).toBe(`docs/operations/incidents.md#${alert.toLowerCase()}`);
-      const [, list = ""] = runbook.split(`Alerts of severity ${labels.severity}:\n\n`);
+      const [, list = ""] = runbook.split(`Alerts of severity \`${labels.severity}\`:\n\n`);
       expect(list.split("\n\n")[0]).toContain(`(#${alert.toLowerCase()})`);
     },
   );
