@@ -7,7 +7,7 @@ import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { newRedis, redisUrl } from "./support/opened.ts";
 
-/** Sections whose commands other tests run, because these commands install packages from a registry. */
+/** Other tests run the commands of these sections, because these commands install packages from a registry. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["Show a dashboard in a page", "OpenAPI"]);
 function blocksIn(document: string): Block[] {
   const sections = ["", ...sectionsOf(document)].filter((section) => !ELSEWHERE.has(section));

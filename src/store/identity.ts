@@ -12,10 +12,10 @@ import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
  * service would create every group a second time, with another token. Each process therefore keeps the identity of the
  * data in memory, and refuses data with another identity.
  *
- * `ug:format` contains the number of the layout and a random id. If Redis has other data, an operator can accept this
- * data. The key therefore also contains the number of acceptances, and the id of the data that the last acceptance
- * replaced. In a Cluster, additional keys contain one identity for each range of slots, to detect the loss of a single
- * shard. Another key contains a time by Redis' clock, to detect older data.
+ * `ug:format` contains the number of the layout and a random id of the data. If Redis has other data, an operator can
+ * accept the other data. The key also contains the number of acceptances, and the id of the data that the service used
+ * before the last acceptance. In a Cluster, additional keys contain one identity for each range of slots, to detect the
+ * loss of a single shard. Another key contains a time by Redis' clock, to detect older data.
  */
 
 /**

@@ -61,7 +61,7 @@ export interface RunningExample extends RunningProcess {
   readonly dashboardsUrl: string;
 }
 
-/** Returns the settings of an example without the ports. The example uses the environment `Customer` of the server. */
+/** Returns all settings of an example but its ports. The example uses the environment `Customer` of the server. */
 export function settingsOf({ url, tokens, environment }: Pick<TestServer, "url" | "tokens" | "environment">) {
   return { API_TOKEN: tokens.customer, UGS_URL: url, UGS_ENVIRONMENT: `${environment}/Customer` };
 }

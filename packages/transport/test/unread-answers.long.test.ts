@@ -31,7 +31,7 @@ describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", (
     await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * MIB);
   });
 
-  it.sequential("unread answers end if the client reads nothing at all", async () => {
+  it.sequential("the server closes a connection if the client reads no answer at all", async () => {
     const before = await heldBytes();
     const open = descriptorsOf(port.pid);
     const { served } = await memory();

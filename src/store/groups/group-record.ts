@@ -310,8 +310,8 @@ export function changeArgs({ names, set, removed }: ChangedFields) {
 }
 
 /**
- * Returns the etag of a group. If a group is created again under the same id, its etag differs, because team ids are
- * unique. Scripts format etags as well, and must use the same form.
+ * Returns the etag of a group. If a group is created again under the same id, its etag differs, because each creation
+ * assigns a new team id. Scripts format etags as well, and must use the same form.
  */
 export function etagOf(teamId: number, version: number | string): string {
   return `${teamId}-${version}`;

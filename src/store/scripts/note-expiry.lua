@@ -1,6 +1,6 @@
 -- Writes an `api_token.expiring` event, which reports that the API token expires in at most `days` days.
--- Returns `none` if the API token does not have the expiry time `expireTime`, or if an earlier event reported this time
--- for `days` days or fewer. Otherwise returns `done`.
+-- Returns `none` if the API token does not have the expiry time `expireTime`, or if an earlier event reported the same
+-- expiry time with the same or a smaller number of days. Otherwise returns `done`.
 -- include: api-tokens
 local record = recordOf(apiToken)
 if not record or record.expire_time ~= expireTime or not isComplete(record) then return {'none', nowText} end

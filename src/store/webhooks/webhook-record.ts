@@ -30,7 +30,7 @@ interface WebhookContext {
   readonly environment: Environment;
 }
 
-/** Returns the name of a webhook's secrets for `TokenCipher.seal`. */
+/** Returns the name with which `TokenCipher.seal` encrypts the secrets of a webhook. */
 export function secretNameOf(id: string): string {
   return `webhook ${id}`;
 }

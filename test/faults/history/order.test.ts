@@ -84,7 +84,7 @@ describe("the history checker accepts", () => {
       CUTS_OFF,
     ],
     [
-      "an unacknowledged change that a read showed and a failover lost",
+      "an unacknowledged change, which a read has returned before a failover loses the change",
       [at([2, 9], update("n1", UNKNOWN)), at([3, 4], get({ name: "n1" })), at([10, 11], get())],
       FORGETS,
     ],

@@ -436,7 +436,7 @@ export function apiTokenContract({ client, redis, isShared }: ContractContext): 
       const beforeStep = async () => {
         lengths.push((await listed(environment)).length);
         if (lengths.length === 1) return;
-        // A second revocation begins and ends here. Until the first revocation has ended as well, API tokens must not
+        // A second revocation begins and ends here. The first revocation is still in progress, so API tokens must not
         // be able to issue tokens.
         await fails(store().revoke(environment, newResourceId(), BY, { issued: true }), ApiTokenNotFound);
         for (const { id } of [apiToken, issued.apiToken, other.apiToken]) {

@@ -7,7 +7,7 @@ export const SAMPLE_SECONDS = 10;
 /** The maximum number of chart lines that `linesByName` creates. */
 const MAX_SERIES = 6;
 
-/** The metrics of the last hour: the samples, the number of calls of each method, and that of each environment. */
+/** The metrics of the last hour: the samples, and the numbers of calls by method and by environment. */
 export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "samples" | "methods" | "environments"> {
   /** Whether the responses came from different processes of the service. Each process returns only its own samples. */
   readonly isOther: boolean;
