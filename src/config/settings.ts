@@ -68,7 +68,7 @@ export const SETTINGS = {
   API_TOKEN_CACHE: [
     "apiTokenCacheMs",
     duration(0, DAY_MS),
-    "how long a worker caches an API token that was created with AdminService, up to `24h`. Revocations reach all workers immediately. If the Redis user has no permission to subscribe, a worker may accept a revoked token until the cached token expires. With `0s`, each call makes one more round trip to Redis",
+    "how long a worker caches an API token that was created with AdminService, up to `24h`. Revocations reach all workers immediately. If the Redis user has no permission to subscribe, a worker may accept a revoked token until its cache entry expires. With `0s`, each call makes one more round trip to Redis",
     "5s",
   ],
   AUDIT_RETENTION: [

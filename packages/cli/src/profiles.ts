@@ -1,4 +1,5 @@
-import { readdir, readFile, rm } from "node:fs/promises";
+import { constants } from "node:fs";
+import { access, readdir, readFile, rm } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { NAME } from "../../operator/src/environment-name.ts";
@@ -67,6 +68,19 @@ export class Profiles {
       throw usageFailure(`cannot delete ${path}: ${(error as { code?: unknown }).code}`, `run: rm ${quoted(path)}`);
     });
     return present;
+  }
+
+  /**
+   * Returns whether the current user may read the folder of the profiles. Returns true if the folder does not exist.
+   * Returns false if, for example, `sudo ugs login` created the folder, or if `HOME` belongs to another user.
+   */
+  async areReadable(): Promise<boolean> {
+    try {
+      await access(this.#folder, constants.R_OK | constants.X_OK).catch(ignoreAbsent);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** @throws Failure if the folder of the profiles exists, but cannot be read */

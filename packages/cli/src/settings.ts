@@ -157,7 +157,7 @@ export class Settings {
    */
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
     const isNamed = this.#given("profile", "UGS_PROFILE").text !== undefined;
-    if (url && !isNamed && !(await this.profiles.names().catch(() => undefined))) return undefined;
+    if (url && !isNamed && !(await this.profiles.areReadable())) return undefined;
     const name = await this.profileName();
     const profile = await this.profiles.read(name);
     if (!profile && isNamed)
