@@ -150,10 +150,13 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
       all.push(...(await monitor.commands()));
       return sumOf(all.filter(isCounted)) === 10;
     });
+    expect(all.some((command) => command.includes(":group:served"))).toBe(true);
     expect(all.filter((command) => command.includes("limited"))).toEqual([]);
     expect(all.filter((command) => command.includes("static-customer"))).toEqual([]);
-    // Each call of the other caller needs one read. The service also reads other records from time to time.
-    expect(all.filter((command) => /^hgetall \S+:group:served$/i.test(command))).toHaveLength(10);
+    // Each call of the other caller needs one read. In a slow run, the service also reads the records of the
+    // environments in API_TOKENS again.
+    const reads = all.filter((command) => /^hgetall /i.test(command) && !command.endsWith(":environment"));
+    expect(reads).toHaveLength(10);
   });
 });
 
